@@ -331,3 +331,26 @@ def test_a_search_over_parts_costs_as_the_worst_of_them():
     usage = training.repeat_and_select(training.poisson_batches(noise_multiplier=1, rate="0.1", steps=3), mean=4)
     one = 1 * PrivateSelection(run=3 * SubsampledGaussian(mu=1, rate="0.1"), mean=4)
     assert cost(usage).epsilon("1e-5") == one.epsilon("1e-5")
+
+
+TRAININGS = [  # noise multiplier, rate, steps, runs, shape, delta: bars of the run's profile were cut off at its poorest point
+    ("2.317", "0.0004368", 307, 2, None, "1e-5"),
+    pytest.param("2.713", "0.002628", 100, 30, 2, "1e-7", marks=pytest.mark.slow),
+    pytest.param("0.5216", "0.0009098", 146, 2, 1, "1e-5", marks=pytest.mark.slow),
+    pytest.param("1.516", "0.00003909", 15207, 2, 1, "4.38e-5", marks=pytest.mark.slow),
+    pytest.param("3.696", "0.000324", 1923, 30, None, "1e-7", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps", "mean", "shape", "delta"), TRAININGS)
+def test_a_search_over_rarely_sampled_trainings_is_known_to_1e_6(noise, rate, steps, mean, shape, delta):
+    run = training.poisson_batches(noise_multiplier=noise, rate=rate, steps=steps)
+    found = cost(training.repeat_and_select(run, mean=mean, shape=shape)).epsilon(delta)
+    assert 0 < found.width < 1e-6 * found.upper
+
+
+def test_a_search_whose_whole_variation_is_below_delta_is_free():
+    run = 4 * SubsampledGaussian(mu=Fraction(2000, 1687), rate="1.707e-5")
+    search = 1 * PrivateSelection(run=run, mean=30, shape=2)
+    assert search.epsilon("1.62e-4").upper == 0
+    assert search.epsilon("8e-5").upper > 0

@@ -33,6 +33,7 @@ from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pai
 from neartwin.losses.summands.profiles import FINEST, IntArray, Outcomes, Profile, Sampled, Two, law, sampled
 from neartwin.losses.summands.rounding import SMALLEST, ComplexArray, NoCertificateError, U, gamma, up
 
+STEEP = 8.0  # a power of eps by which delta falls, from which on its width is that of eps
 FAR = 600.0  # a loss beyond which all is revealed
 TOLERANCE, ROUGH, MOST = 4e-7, 1e-3, 10**9  # of a run's law; runs
 NO_LOSS = Sampled(np.array([-1.0, 0.0, 1.0]), np.zeros(3), np.zeros(3))
@@ -317,17 +318,20 @@ class WorstScores(Summand):
         from scipy.optimize import brentq
 
         above, target = self.pair.above, low_delta if self.pair.above else high_delta
-        floor = 10.0 ** max(10 * math.floor(math.log10(target * LITTLE / self.pair.selection.runs.mean) / 10), -305)
-        rough, fine = (best(self.pair, floor, tolerance) for tolerance in (ROUGH, TOLERANCE))
+        floor = 10.0 ** max(math.floor(math.log10(target * LITTLE / self.pair.selection.runs.mean)), -305)
+        rough, about, steep = best(self.pair, floor, ROUGH), 1e-9, 0.0
 
         def gap(eps: float, law: Best) -> float:
             return math.log(max(float((law.above if above else law.under)(np.array([eps]))[0]), 1e-320) / target)
 
+        if rough is not None and gap(0.0, rough) > 0 > gap(FAR, rough):
+            about = max(float(brentq(gap, 0.0, FAR, args=(rough,))), about)
+            steep = (gap(about, rough) - gap(1.01 * about, rough)) / 0.01
+        fine = best(self.pair, floor, TOLERANCE / (1 if steep > STEEP else 8))
         if rough is None or fine is None or gap(FAR, rough) >= 0:
             return math.inf if fine is not None and not above and gap(math.inf, fine) >= 0 else 0.0, math.inf
         if gap(0.0, fine) <= 0:
             return 0.0, 0.0 if above else math.inf
-        about = max(float(brentq(gap, 0.0, FAR, args=(rough,))), 1e-9) if gap(0.0, rough) > 0 else 1e-9
         near = [(about * (1 - width), about * (1 + width)) for width in (1e-4, 1e-2)]
         ends = next((two for two in near if gap(two[0], fine) > 0 > gap(two[1], fine)), (0.0, FAR))
         eps = float(brentq(gap, *ends, args=(fine,), xtol=1e-10 * about))

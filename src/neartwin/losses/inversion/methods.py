@@ -48,6 +48,7 @@ SPECIAL_LINES = 8  # of a special method, of which each is many
 ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
 FURTHER = (1e-9, 1e-10, 1e-11, 1e-12)  # and then in turn, where less is asked for
 MANY = 12  # laws more than there are summands, of which a ladder takes more than a second
+FINE = 1e-11  # relative width in delta that a line is not asked to better
 LOOSE = 1e-5  # relative width in delta from which another method is tried
 LITTLE, STEEPEST = 1e-3, 1e6  # of the mass of the greatest loss; the tilt that it is told apart by
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
@@ -208,10 +209,11 @@ class _Deltas:
             low, high = kept.line.delta(self.eps[some])
             self.method[some[high - low < self.upper[some] - self.lower[some]]] = kept.name
             self.lower[some], self.upper[some] = np.maximum(self.lower[some], low), np.minimum(self.upper[some], high)
-        self.wide[near] = self.wider(8 * kept.quality)[near]
+        close = np.abs(self.eps - at.eps) < at.deviation  # further off a line of its own may do better
+        self.wide[near] = self.wider(8 * np.where(close, kept.quality, FINE))[near]
         return near
 
-    def wider(self, width: float) -> Booleans:
+    def wider(self, width: float | FloatArray) -> Booleans:
         """Where the bounds are further apart than this, relative to the upper one."""
         return self.upper - self.lower > width * self.upper
 
@@ -265,11 +267,13 @@ def delta(
                 before = result.wide.copy()
                 for finer, (name, line, at) in enumerate(candidate.lines(float(eps[centre]))):
                     low, high = line.delta(np.array([at.eps]))
-                    quality = max(float((high[0] - low[0]) / max(high[0], 1e-300)), 1e-11)
-                    kept.insert(0, _Kept(name, line, at, quality))
-                    del kept[KEPT:]
+                    quality = max(float((high[0] - low[0]) / max(high[0], 1e-300)), FINE)
+                    one = _Kept(name, line, at, quality)
+                    if quality < LOOSE:  # a poor line would say of the next epsilons that no other is better
+                        kept.insert(0, one)
+                        del kept[KEPT:]
                     result.wide[:] = before  # a finer line narrows what a coarser one has
-                    near = result.narrow_by(kept[0])
+                    near = result.narrow_by(one)
                     if not finer:
                         loose[near] = result.wider(LOOSE)[near]
                         poor[near] |= result.wider(0.5)[near]

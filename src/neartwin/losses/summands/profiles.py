@@ -19,7 +19,7 @@ IntArray = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 Two = tuple[FloatArray, FloatArray]
 Profile = Callable[[FloatArray], Two]  # bounds on delta at each eps
 
-ROUNDS, COARSE, MOST = 40, 64, 1 << 15  # of halving cells; cells at first, and at last
+ROUNDS, COARSE, MOST = 40, 64, 1 << 16  # of halving cells; cells at first, and at last
 FINEST, LEAST, FAINT = 1e-9, 1e-300, 1e-10  # a cell of the whole reach; a mass; a delta whose last cell may be wide
 
 
@@ -73,21 +73,31 @@ def sampled(profile: Profile, reach: float, tolerance: float) -> Sampled:
     """
     eps = np.linspace(0.0, reach, COARSE + 1)
     low, high = profile(eps)
+    once = np.ones(len(eps))  # asked no more than that
     for _ in range(ROUNDS):
         first = eps[1]
         before = profile(np.array([-first]))
         result = Sampled(*(np.append(*pair) for pair in ((-first, eps), (before[0], low), (before[1], high))))
         enough = tolerance * (1 - 0.5 * np.log(high))
-        known = low >= high * (1 - 0.5 * enough)  # else a closer look shows no more
-        wide = (1 - result.shares(result.polygon()[1]) > enough[:-1]) & known[:-1] & known[1:]
+        short, error = 1 - result.shares(result.polygon()[1]), high - low
+        wide = short > enough[:-1]
         wide[-1] &= high[-2] > FAINT
-        cells = np.flatnonzero(wide & (np.diff(eps) > FINEST * reach))
-        if not len(cells) or len(eps) + len(cells) > MOST:
+        # where the bounds differ by a good part of the fall over a cell, a closer look shows no more
+        known = error <= 0.5 * enough * high
+        clear = (known[:-1] & known[1:]) | (short * (high[:-1] - high[1:]) > 4 * (error[:-1] + error[1:]))
+        cells = np.flatnonzero(wide & clear & (np.diff(eps) > FINEST * reach))
+        again = np.append(wide & ~clear, False)
+        again = np.flatnonzero((again | np.roll(again, 1)) & (once > 0))
+        if len(again):  # but a line of its own may
+            lower, upper = profile(eps[again])
+            low[again], high[again] = np.maximum(low[again], lower), np.minimum(high[again], upper)
+            once[again] = 0.0
+        if not len(cells) + len(again) or len(eps) + len(cells) > MOST:
             break
         more = 0.5 * (eps[cells] + eps[cells + 1])
-        values = np.array([eps, low, high])
-        values = np.concatenate([values, np.array([more, *profile(more)])], axis=1)
-        eps, low, high = values[:, np.argsort(values[0], kind="stable")]
+        values = np.array([eps, low, high, once])
+        values = np.concatenate([values, np.array([more, *profile(more), np.ones(len(more))])], axis=1)
+        eps, low, high, once = values[:, np.argsort(values[0], kind="stable")]
     return result
 
 
