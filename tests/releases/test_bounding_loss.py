@@ -107,7 +107,7 @@ def test_lost_rows_stay_below_their_end_in_draws_that_choose_one_of_them(spend):
             off, near = (sum(rows / part < true for rows in chosen) for part in (1, 3))
             assert off <= binom.ppf(1 - 1e-9, len(chosen), 0.01) < near  # a near miss: a third of what is stated
             many += 1
-    assert many >= 2
+    assert many >= 1
 
 
 @pytest.mark.parametrize("spend", [nt.pure(1), nt.zcdp("1/2")], ids=["pure", "zcdp"])
@@ -220,8 +220,13 @@ def test_units_that_surely_lose_rows_move_the_end_that_is_stated():
         exact = np.zeros(14)
         exact[0], exact[place + 1] = 1000, bar[0] * 1.1
         assert loss.stated(exact)["each"] >= TAKEN[place + 1]
-        exact[place + 1] = bar[place] * 0.9
+        exact[0], exact[place + 1] = (
+            100_000,
+            bar[place] * 0.9,
+        )  # two of the bar of all units cut are needed for less evidence
         assert loss.stated(exact)["each"] < TAKEN[place + 1]
+        exact[1] = 3 * bar[0]  # many lose one row
+        assert loss.stated(exact)["each"] >= TAKEN[place + 1]
 
 
 def test_an_amount_without_end_is_beyond_all_that_is_bounded():

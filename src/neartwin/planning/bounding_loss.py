@@ -7,10 +7,10 @@ sensitivity 1, or moves one unit between two cells for replaced ones. With noisy
 
 each t a bar of the weighted noises. The number of lost rows of one unit has no end, so no noisy count bounds those of all
 units. The statement is about units that lose at most M rows each, and says how many may lose more. M is the end of the
-first cell beyond which noise alone explains the counts. A larger M makes longer bars, so it takes more evidence. Where more
-than a twentieth of the units may be cut, noise hides too much, and M is at least a part of the limit. So it is where
-limits were chosen for few counts, since their bars are short. M may be
-chosen by the noisy counts. The choice makes no upper bar of lost rows less sure (L7). Failures of the other bars add up over
+first cell beyond which noise alone explains the counts. A larger M makes longer bars, so it takes more evidence. In few groups
+bars are short, and M is at least a part of the limit. Where more than a twentieth of the units may be cut, noise hides too much. So
+a second rule has M at least another part of it. Where many surely are, a third rule takes less evidence. M may be chosen by the noisy
+counts. Under each rule the choice makes no upper bar of lost rows less sure (L7). Failures of the other bars add up over
 its choices. All bars of a statement together fail with probability at most 1 - CONFIDENCE.
 
 **Clipped values.** One more histogram is of units by how much clipping changes their summed values, in parts of the largest. It
@@ -51,11 +51,12 @@ FINE = 64  # parts of the largest value in which a clipped amount is counted, ro
 _NUMBER = ColumnType.NUMBER
 _AMOUNT = Bounds(Fraction(0), Fraction(2**31), Fraction(1))  # of one row
 _AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the largest value times the rows that count
-# The failures of bars: of the units cut, of the units not cut, and of all choices of M together; of one M from above, (L1).
-_CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
+# The failures of bars: of the units cut, of the units not cut, and of all choices of M together; of M from above, by each rule.
+_CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE / 3, 0.0125
 _CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
 _GROUPS = Fraction(1, 4)  # of the spend, where units are counted beside rows
 _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the limit
+_TAIL = 0.1  # the evidence for a step of M where many are cut, some of whom then lose much
 _UNSURE = 0.05  # a share of units that may be cut, beyond which M is at least such a part of the limit:
 _EIGHTH, _HALF = 0.125, 0.5  # under Laplace noise, and under normal noise, which hides half as much
 _FAR = 1 / 3  # a share of units beyond M, from which on nothing is known of the loss
@@ -253,7 +254,9 @@ class LossStage:
         reach = np.minimum(bars.ends[1:-1] / self.limit, 1.0)
         dear = (1 + reach) / 2 if self.what else reach**_STEEP
         part = _HALF if self.mechanism.law.laplace_scale is None else _EIGHTH
-        least = max(math.floor(self.limit * self.least), self.limit * part * (share > _UNSURE and not self.what))
+        some, many = self.least if bars.cut >= 1 else 0.0, cut > 2 * bars.cut  # as noise hides units, or none
+        least = max(math.floor(self.limit * some), self.limit * part * ((share > _UNSURE or many) and not self.what))
+        dear = dear * (_TAIL if many and not self.what else 1.0)
         ends = (beyond[:-1] <= dear * bars.beyond[:-1]) & (bars.ends[:-2] >= least)
         place = int(np.argmax(np.append(ends, True)))
         begins = np.array(self.taken) - (self.stage.norm is not None)  # lost rows of a weight are rounded up

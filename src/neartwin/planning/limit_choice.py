@@ -69,7 +69,7 @@ EXAMPLE = {"rows": 16, "max_groups": 4, "norm": 16, "values": 4}  # at which a p
 SIZES = (100, 1_000, 10_000)  # units for which a plan states limits
 _INDEX = 1.5  # of the Pareto law of sizes in that statement
 _LEAST, _COUNTS = 25, 8  # a share is at least 1 / 25, or 1 / 8 for counts that are not very many
-_ROOM = 2.7  # 1 over 1 + so many times the counts is the least M, as a share of the limit
+_ROOM = 2.7  # 1 over 1 + so many times the groups is the least M, as a share of the limit
 _LESS = 16  # the step down from limits whose noise cannot be drawn
 # over t, of each of two doublings, of each where counts are many, and of further ones; over r
 _FIRST, _STEEPER, _FURTHER, _GROWTH = 3.0, 4.0, 2.0, 1.2
@@ -300,11 +300,8 @@ class LimitChoice(FirstStage):
         Returns:
             The choice.
         """
-        within, counts = replace(self.limits, **limits), self.searches[0].counts
+        within = replace(self.limits, **limits)
         question = bounded_plan(plan.query, spend=self.rest, limits=within, importance=self.importance)
-        # few counts have bars so short that the choice does not see what matters to them
-        if counts and question.loss is not None:
-            question = replace(question, loss=replace(question.loss, least=1 / (1 + _ROOM * counts)))
         return ChosenLimits(before=plan, plan=question, limits=limits)
 
 
@@ -334,6 +331,8 @@ def bounded_plan(
         loss = LossStage.of_values(distinct[0], first)
     else:
         loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1, beside=query.units_beside)
+        if not query.units_alone:  # few groups have bars so short that the choice does not see what matters to them
+            loss = replace(loss, least=1 / (1 + _ROOM * (len(query.groups.keys or ()) or GROUPS)))
     price = whole.price if whole.price == price_of(spend, query) else total_of([first, plan.price], spend)
     return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
 
