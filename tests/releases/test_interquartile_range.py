@@ -76,3 +76,23 @@ def test_the_preview_says_its_error_in_rows(visits):
     (error,) = made.expected_errors()
     assert error.says.startswith("each quartile at most")
     assert error.by_size[-1][1] < 0.05
+
+
+@pytest.mark.parametrize(("high", "warned"), [(100, True), (200, True), (3000, False)])
+def test_a_quartile_at_a_clip_bound_is_named_in_the_headline(tmp_path, high, warned):
+    paid = np.random.default_rng(1).lognormal(5, 1, 4000)  # quartiles of 75 and 290
+    rows = nt.table(pa.table({"who": range(4000), "paid": paid}), unit="who", name="visits")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10))
+        query = rows.agg(spread=nt.interquartile_range("paid", 50, high))
+        release = account.release(account.plan(query, spend=nt.pure(5), limits=nt.limits(max_rows_per_group=1)))
+    assert ("lie at a bound" in release.headline) is warned
+
+
+def test_bounds_of_dates_are_dates_in_words(tmp_path):
+    days = np.datetime64("2079-06-01") + np.arange(2000) % 4
+    rows = nt.table(pa.table({"who": range(2000), "day": pa.array(days)}), unit="who", name="visits")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10))
+        release = account.sql("SELECT MAX(day) AS last FROM visits", spend=nt.pure(5))
+    assert "[1900-01-01, 2079-06-05]" in release.headline

@@ -25,7 +25,7 @@ from neartwin.queries.groups import values_in
 from neartwin.queries.query import NOTHING, PostProcessing, Query, TopK
 from neartwin.statistics.base import Estimate, ExpectedError, Statistic
 from neartwin.tables.table import Bounds, Join, JoinKind, Table
-from neartwin.tables.types import UNHELD, ColumnType, Key
+from neartwin.tables.types import UNHELD, ColumnType, Key, of_code
 
 _GIVEN = "public: given with the question"
 _MORE_BOUNDS = {"rows": "rows", "values": "values", "units_groups": "max_groups"}  # as limits name them
@@ -520,10 +520,13 @@ class QueryPlan(Plan):
         """Which of them lie at a clip bound: within a hundredth of the bounds' width, and the bar reaches it."""
         found = {one.name: one for one in columns}
         for name, statistic in self.query.aggregates.items():
-            for bounds in statistic.clip_bounds(self.stage.table).values() if statistic.is_value else ():
+            for bounds in statistic.clip_bounds(self.stage.table).values():
                 for one in map(found.__getitem__, statistic.labels(name)):
-                    if many := sum(map(bounds.reached, one.values, one.lower, one.upper)):
-                        at = f"{many} of {len(one.values)} answers lie at a bound of {bounds}"
+                    reached = map(bounds.reached, one.values, one.lower, one.upper) if statistic.is_value else ()
+                    if many := one.clipped or sum(reached):
+                        low, high = (of_code(one.kind, float(end)) for end in (bounds.low, bounds.high))
+                        ends = bounds if one.kind is ColumnType.NUMBER else f"[{low}, {high}]"
+                        at = f"{many} of {len(one.values)} answers lie at a bound of {ends}"
                         yield f"{one.name}: {at}, or near it; values beyond count as the bound: {UNHELD}"
 
     def _statistics(self) -> dict[str, Any]:

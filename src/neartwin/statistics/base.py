@@ -93,6 +93,7 @@ class Estimate:
         lower: The lower ends of their bars, (groups,); None where nothing bounds a bar.
         upper: The upper ends of their bars, (groups,); None where nothing bounds a bar.
         kind: The type that values and ends stand for: see `neartwin.tables.types.of_code`.
+        clipped: The groups where a value that this one comes from lies at a clip bound, which it does not show.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Estimate:
     lower: Sequence[float | None]
     upper: Sequence[float | None]
     kind: ColumnType = field(default=ColumnType.NUMBER, kw_only=True)
+    clipped: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

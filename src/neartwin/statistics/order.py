@@ -138,6 +138,8 @@ class OrderStatistic(OneColumn):
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
         """The value and the ends of its bar as numbers of cells, (groups,) each, for every released column.
 
+        A fourth part may be 1 where a value that it comes from lies at a clip bound, else 0.
+
         Args:
             name: The statistic's name in the question.
             ranks: The tree and the law of its noise.
@@ -159,7 +161,8 @@ class OrderStatistic(OneColumn):
                 np.concatenate([part[i] for part in parts]) + away for i, away in enumerate((0, -rounding, rounding))
             ]
             kind = self.kind(context.table)
-            estimates.append(Estimate(label, *(self.in_units(end, place) for end in ends), kind=kind))
+            clipped = sum(int(at.sum()) for _, _, _, *more in parts for at in more)
+            estimates.append(Estimate(label, *(self.in_units(end, place) for end in ends), kind=kind, clipped=clipped))
         return estimates
 
     def rounding(self, table: Table, place: Bounds) -> float:
@@ -551,7 +554,9 @@ class InterquartileRange(OrderStatistic):
         first, third = (ranks.quantile(split, rank, (1 + confidence) / 2) for rank in _QUARTILES)
         value = np.maximum(third[0] - first[0], 0.0)
         lower, upper = np.maximum(third[1] - first[2], 0.0), np.maximum(third[2] - first[1], 0.0)
-        return {name: (value, np.minimum(lower, value), np.maximum(upper, value))}
+        far = ranks.tree.cells - 1  # near it and near 0 as in `Bounds.reached`
+        clipped = (first[0] <= far / 100) & (first[1] <= 0) | (third[0] >= far - far / 100) & (third[2] >= far)
+        return {name: (value, np.minimum(lower, value), np.maximum(upper, value), np.where(clipped, 1.0, 0.0))}
 
     def in_units(self, cells: FloatArray, place: Bounds) -> list[float]:
         """A difference of cells as a difference of values, which is at most that of the bounds."""
