@@ -59,7 +59,7 @@ def test_a_frame_of_odd_objects_cannot_fail_a_release():
     assert DuckdbEngine().aggregate(asked.stage, salt=1).values[name].tolist() == [asked.stage.parts[name]]
 
 
-def test_wide_whole_numbers_are_keys_and_sums():
+def test_wide_whole_numbers_are_summed_and_no_key_that_files_cannot_hold():
     connection = duckdb.connect()
     connection.execute(
         "CREATE TABLE v AS SELECT 1 AS who, (2::HUGEINT ** 100)::HUGEINT AS big, 9007199254740992 AS paid"
@@ -68,7 +68,7 @@ def test_wide_whole_numbers_are_keys_and_sums():
     query = rows.group_by("big").agg(total=nt.sum("paid", 0, 2**53, 1))
     asked = plan(query, spend=nt.approx(2**20, "1e-9"), limits=nt.limits(max_rows_per_group=1, max_groups=1))
     found = DuckdbEngine().aggregate(asked.stage, salt=1)
-    assert list(found.keys) == [(2**100,)]
+    assert list(found.keys) == [(None,)]
     assert [int(values[0]) for name, values in found.values.items() if name.startswith("total")] == [2**53]
 
 

@@ -209,7 +209,7 @@ def test_words_of_a_dialect_have_the_dialects_meaning(dialect, written, meant):
         ("duckdb", "REGEXP_EXTRACT(t, '(a)', 2) = 'a'", "the pattern has fewer groups"),
         ("duckdb", "(t, v) IN (('Ulm', 2), ('x', 1, 2))", "its rows differ in length"),
         ("duckdb", "CAST(w AS UINTEGER) = 1", "a cast goes to INTEGER"),
-        ("postgres", "AGE(b, a) > INTERVAL '30 days'", "write date_diff('day'"),
+        ("postgres", "AGE(b, a) > INTERVAL '30 days'", "write EXTRACT(YEAR FROM b) - EXTRACT(YEAR FROM a)"),
     ],
 )
 def test_words_without_one_meaning_are_refused_with_a_line(dialect, written, says):
@@ -294,9 +294,9 @@ def test_groups_of_numbers_are_refused_with_a_line_that_is_read():
         "SELECT x + 1, COUNT(*) FROM given GROUP BY x + 1",
         "SELECT x + 1 AS h, COUNT(*) FROM given GROUP BY h",
     ):
-        with pytest.raises(SchemaError, match=r"write CAST\(FLOOR\((.+)\) AS BIGINT\)") as refused:
+        with pytest.raises(SchemaError, match=r"write CAST\(FLOOR\((.+)\) AS BIGINT\), or") as refused:
             nt.from_sql(text, rows)
-        line = str(refused.value).rpartition("write ")[2]
+        line = str(refused.value).rpartition("write ")[2].partition(", or")[0]
         expressions = [one.rows.table.computed[one.columns[0]] for one in (rows.group_by(line), meant, other)]
         assert expressions[0].term == expressions[1].term != expressions[2].term
 

@@ -68,8 +68,8 @@ def test_keys_of_several_columns_and_dates_are_weighted(rows):
     assert question_of(json.loads(json.dumps(form_of(asked))), rows) == asked
 
 
-def test_order_and_having_go_over_the_names_that_are_released(rows):
-    text = "SELECT age, SUM(COUNT(*)) OVER (ORDER BY age) AS n FROM people GROUP BY age HAVING age < 8 AND n > 1 ORDER BY {}"
+def test_order_and_qualify_go_over_the_names_that_are_released(rows):
+    text = "SELECT age, SUM(COUNT(*)) OVER (ORDER BY age) AS n FROM people GROUP BY age QUALIFY age < 8 AND n > 1 ORDER BY {}"
     named = [nt.from_sql(text.format(by), rows, keys=AGES).after for by in ("age DESC", "1 DESC", "age_to DESC")]
     assert len(set(named)) == 1
     assert named[0].order == (("age_to", True),)
@@ -125,7 +125,6 @@ def test_malformed_sum_over_groups_is_refused_with_a_remedy(rows, select, says):
         ("SELECT SUM(COUNT(*)) OVER (ORDER BY age) FROM people", None, "need GROUP BY"),
         ("SELECT SUM(COUNT(*)) OVER (ORDER BY town) FROM people GROUP BY town", None, "public keys"),
         ("SELECT SUM(COUNT(*)) OVER w FROM people GROUP BY age WINDOW w AS (ORDER BY age)", AGES, "behind OVER"),
-        ("SELECT SUM(COUNT(*)) OVER (ORDER BY age) AS n FROM people GROUP BY age HAVING COUNT(*) > 5", AGES, "must be selected"),
     ],
 )  # fmt: skip
 def test_a_window_without_what_it_needs_is_refused(rows, text, keys, says):

@@ -359,11 +359,12 @@ def _no_formula(texts: Any) -> Any:
 def _write_excel(target: Path, release: "Release") -> None:
     """A sheet of `to_arrow`, and one of the guarantee and the notes. Text is never a formula."""
     (openpyxl,) = needed("excel", "openpyxl")
-    book = openpyxl.Workbook(write_only=True)
+    book, odd = openpyxl.Workbook(write_only=True), openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE  # XML has no such letter
     numbers, words = book.create_sheet("release"), book.create_sheet("notes")
     table = release.to_arrow()
     for row in (table.column_names, *(record.values() for record in table.to_pylist())):
-        cells = [openpyxl.cell.WriteOnlyCell(numbers, value) for value in row]
+        texts = (odd.sub("\ufffd", value) if isinstance(value, str) else value for value in row)
+        cells = [openpyxl.cell.WriteOnlyCell(numbers, value) for value in texts]
         for cell in cells:
             cell.data_type = "s" if isinstance(cell.value, str) else cell.data_type
         numbers.append(cells)

@@ -154,7 +154,8 @@ class CountDistinct(_Counted):
             raise QueryError(f"{self}: {self.column!r} is the unit; write nt.count_distinct_units()")
         of = table.expression(as_value(table, self.column))
         if of.type not in GROUPABLE:
-            raise QueryError(f"{self} is not of a {of.type}; write CAST({self.column} AS BIGINT), or AS DATE for times")
+            whole = "DATE" if of.type is ColumnType.TIMESTAMP else "BIGINT"
+            raise QueryError(f"{self} is not of a {of.type}; write CAST({self.column} AS {whole})")
         return GridColumn(self.record, self.column, _ONE, 0, None, of)
 
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:

@@ -501,8 +501,8 @@ class Table:
             value = self.computed[column].text if column in self.computed else column
             remedies = {
                 ColumnType.OTHER: f"declare it where the table is opened: types={{{column!r}: 'text'}}",
-                ColumnType.NUMBER: f"write CAST(FLOOR({value}) AS BIGINT)",
-                ColumnType.TIMESTAMP: f"write CAST({value} AS DATE)",
+                ColumnType.NUMBER: f"write CAST(FLOOR({value}) AS BIGINT), or CAST({value} * 100 AS BIGINT) for cents",
+                ColumnType.TIMESTAMP: f"write CAST({value} AS DATE), or date_trunc('second', {value})",
             }
             raise SchemaError(
                 f"group_by: {column!r} is {kind}; group by integers, text, booleans, dates, bins(...) or date_part(...); "

@@ -44,6 +44,7 @@ class ColumnType(StrEnum):
 
 NUMERIC = frozenset({ColumnType.INTEGER, ColumnType.NUMBER})
 GROUPABLE = frozenset({ColumnType.INTEGER, ColumnType.TEXT, ColumnType.BOOLEAN, ColumnType.DATE})
+ENDS = "", "_lower", "_upper"  # of the names of a statistic and of the ends of its bars
 UNHELD = "no bar holds what that changes."  # how notes end that belong into the headline
 IDENTIFYING = frozenset({ColumnType.INTEGER, ColumnType.TEXT})
 

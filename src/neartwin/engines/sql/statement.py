@@ -355,7 +355,10 @@ def _kept_rows(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, sourc
         columns.append(named(unit, "u"))
         conditions.insert(0, unit.is_(exp.null()).not_())
     if stage.keys is None:
-        columns += [named(_group_column(stage, i, aliases), f"g{i}") for i in range(len(stage.group_columns))]
+        for i, name in enumerate(stage.group_columns):
+            group, whole = _group_column(stage, i, aliases), stage.table.schema[name] is ColumnType.INTEGER
+            # whole numbers of more than 64 bits are no key: nothing downstream can hold them
+            columns.append(named(dialect.computed(group, ColumnType.INTEGER) if whole else group, f"g{i}"))
     elif stage.group_columns:
         columns += [exp.column(name, table=KEYS) for name in (POSITION, *_coarse(stage))]
     for i, column in enumerate(stage.grid.values()):

@@ -322,6 +322,7 @@ def _qualify(select: exp.Select) -> None:
     if spare or select.args.get("having"):
         raise not_understood(qualify, "it stands beside HAVING, or windows that it does not read; ask them apart")
     select.set("having", exp.Having(this=qualify.this))
+    select.meta["late"] = True
 
 
 def _grouped(select: exp.Select, rows: Rows) -> tuple[Rows, dict[str, str], tuple[tuple[str, ...], ...]]:

@@ -81,13 +81,17 @@ def without_workload(select: exp.Select) -> tuple[exp.Select, Asked | None]:
         QueryError: A window or argument is not understood, or there are several.
     """
     found = {place: one for place, item in enumerate(select.expressions) if (one := _read(item.unalias())) is not None}
-    if not found:
+    early = (
+        select.args.get("having") is not None and "late" not in select.meta
+    )  # SQL leaves groups out before it adds up
+    windows = all(isinstance(select.expressions[place].unalias(), exp.Window) for place in found)
+    if not found or (early and windows):
         return select, None
     changed = select.copy()
     for place, (statistic, _) in found.items():
         changed.expressions[place].unalias().replace(statistic.copy())
     if sum(item.find(exp.AggFunc) is not None for item in changed.expressions) > 1:
-        if all(isinstance(select.expressions[place].unalias(), exp.Window) for place in found):
+        if windows:
             return select, None  # they are added up from the released statistics
         raise QueryError("a sum over groups must be the only statistic; ask others in further statements of a series")
     return changed, next(asked for _, asked in found.values())
