@@ -8,9 +8,9 @@ sensitivity 1, or moves one unit between two cells for replaced ones. With noisy
 each t a bar of the weighted noises. The number of lost rows of one unit has no end, so no noisy count bounds those of all
 units. The statement is about units that lose at most M rows each, and says how many may lose more. M is the end of the
 first cell beyond which noise alone explains the counts. A larger M makes longer bars, so it takes more evidence. In few groups
-bars are short, and M is at least a part of the limit. Where more than a twentieth of the units may be cut, noise hides too much. So
-a second rule has M at least another part of it. Where many surely are, a third rule takes less evidence. M may be chosen by the noisy
-counts. Under each rule the choice makes no upper bar of lost rows less sure (L7). Failures of the other bars add up over
+bars are short, and M is at least a part of the limit. Where more than a twentieth of the units may be cut, noise hides too
+much. So a second rule has M at least another part of it. Where many surely are, a third rule takes less evidence. M may be
+chosen by the noisy counts. Under each rule the choice makes no upper bar of lost rows less sure (L7). Failures of the other bars add up over
 its choices. All bars of a statement together fail with probability at most 1 - CONFIDENCE.
 
 **Clipped values.** One more histogram is of units by how much clipping changes their summed values, in parts of the largest. It
