@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from neartwin.queries.workloads import moving_sums as moving_sums
     from neartwin.queries.workloads import prefix_sums as prefix_sums
     from neartwin.queries.workloads import range_sums as range_sums
+    from neartwin.releases.accounts import check as check
     from neartwin.releases.accounts import open_ledger as open_ledger
     from neartwin.releases.certificates import Certificate as Certificate
     from neartwin.releases.certificates import certify as certify
     from neartwin.releases.consistency import make_consistent as make_consistent
-    from neartwin.releases.owner_check import check as check
     from neartwin.releases.release import Release as Release
     from neartwin.releases.release import WrittenRelease as WrittenRelease
     from neartwin.report.page import plot as plot
@@ -56,10 +56,9 @@ _ROOMS = {
     "queries.open": ("owned_by", "table"),
     "queries.sql.parse": ("from_sql", "series_from_sql"),
     "queries.workloads": ("moving_sums", "prefix_sums", "range_sums"),
-    "releases.accounts": ("open_ledger",),
+    "releases.accounts": ("open_ledger", "check"),
     "releases.certificates": ("Certificate", "certify"),
     "releases.consistency": ("make_consistent",),
-    "releases.owner_check": ("check",),
     "releases.release": ("Release", "WrittenRelease"),
     "report.page": ("plot", "save"),
     "statistics.clipping": ("private_range",),

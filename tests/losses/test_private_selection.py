@@ -333,7 +333,7 @@ def test_a_search_over_parts_costs_as_the_worst_of_them():
     assert cost(usage).epsilon("1e-5") == one.epsilon("1e-5")
 
 
-TRAININGS = [  # noise multiplier, rate and steps; runs and shape; delta: bars of a run's profile were cut off at its poorest point
+TRAININGS = [  # noise multiplier, rate and steps; runs and shape; delta: the law below was cut off at a poor point
     (("2.317", "0.0004368", 307), (2, None), "1e-5"),
     pytest.param(("2.713", "0.002628", 100), (30, 2), "1e-7", marks=pytest.mark.slow),
     pytest.param(("0.5216", "0.0009098", 146), (2, 1), "1e-5", marks=pytest.mark.slow),

@@ -117,7 +117,7 @@ def test_noise_alone_hardly_ever_makes_a_bar_reach_beyond_the_limit(spend):
     loss = plan(groups.agg(n=nt.count()), spend=spend, limits=nt.limits(rows=20)).loss
     exact, draws = np.array([1000] + [0] * 13, dtype=int), 3000
     noisy = loss.mechanism.noisy(np.tile(exact, (draws, 1)), source=noise.ScriptedSource(b"alone"))
-    bars = bounding_loss._bars(loss.mechanism.law, loss.taken)
+    bars = bounding_loss._bars(loss.mechanism.law, loss.taken, loss.rules)
     beyond, ends = noisy @ bars.far.T, bars.ends
     far = np.array([loss.stated(one)["each"] for one in noisy]) > 20
     half = np.argmax(beyond <= bars.beyond * np.append(np.minimum(ends[1:-1] / 20, 1) / 2, np.inf), axis=1)
@@ -215,7 +215,7 @@ def test_bars_are_open_above_where_most_units_may_lose_any_number_of_rows(spend)
 def test_units_that_surely_lose_rows_move_the_end_that_is_stated():
     _, _, groups = visits(50)
     loss = plan(groups.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=20)).loss
-    bar = bounding_loss._bars(loss.mechanism.law, loss.taken).beyond
+    bar = bounding_loss._bars(loss.mechanism.law, loss.taken, loss.rules).beyond
     for place in range(6, 12):  # units that lose 64 rows and more
         exact = np.zeros(14)
         exact[0], exact[place + 1] = 1000, bar[0] * 1.1

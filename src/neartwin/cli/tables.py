@@ -12,8 +12,8 @@ from neartwin.cli import options
 from neartwin.cli.output import report_errors, stderr
 from neartwin.errors import SchemaError
 from neartwin.queries.open import table as open_table
+from neartwin.releases.accounts import check as owner_check
 from neartwin.releases.accounts import open_ledger
-from neartwin.releases.owner_check import check as owner_check
 from neartwin.tables.files import matched
 from neartwin.tables.ingestion import Terms, fitting_types, imported
 from neartwin.tables.joins import declared_types

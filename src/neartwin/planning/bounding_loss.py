@@ -10,8 +10,8 @@ units. The statement is about units that lose at most M rows each, and says how 
 first cell beyond which noise alone explains the counts. A larger M makes longer bars, so it takes more evidence. In few groups
 bars are short, and M is at least a part of the limit. Where more than a twentieth of the units may be cut, noise hides too
 much. So a second rule has M at least another part of it. Where many surely are, a third rule takes less evidence. M may be
-chosen by the noisy counts. Under each rule the choice makes no upper bar of lost rows less sure (L7). Failures of the other bars add up over
-its choices. All bars of a statement together fail with probability at most 1 - CONFIDENCE.
+chosen by the noisy counts. Under each rule the choice makes no upper bar of lost rows less sure (L7). Failures of the other
+bars add up over its choices. All bars of a statement together fail with probability at most 1 - CONFIDENCE.
 
 **Clipped values.** One more histogram is of units by how much clipping changes their summed values, in parts of the largest. It
 says how many units have such a value, and bounds the change as lost rows are bounded. Most bounds are honest, so each step of
@@ -51,8 +51,8 @@ FINE = 64  # parts of the largest value in which a clipped amount is counted, ro
 _NUMBER = ColumnType.NUMBER
 _AMOUNT = Bounds(Fraction(0), Fraction(2**31), Fraction(1))  # of one row
 _AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the largest value times the rows that count
-# The failures of bars: of the units cut, of the units not cut, and of all choices of M together; of M from above, by each rule.
-_CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE / 3, 0.0125
+# The failures of bars: of the units cut, of the units not cut, and of all choices of M together; of M from above, by all rules.
+_CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
 _CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
 _GROUPS = Fraction(1, 4)  # of the spend, where units are counted beside rows
 _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the limit
@@ -104,6 +104,7 @@ class LossStage:
         takes_rows: Whether limits can take something, so that it is measured: not where a unit has one row.
         least: The least M, as a share of the limit.
         noun: The lost thing: a row, a group or a value.
+        rules: How many rules choose M: a first one, where noise may hide many units another, and under given limits one more.
     """
 
     stage: Stage
@@ -117,6 +118,7 @@ class LossStage:
     takes_rows: bool = True
     least: float = 0.0
     noun: str = "row"
+    rules: int = 2
 
     @classmethod
     def of_values(cls, cells: Stage, spend: Budget) -> Self:
@@ -165,6 +167,7 @@ class LossStage:
                 taken=tuple(edge - 1 for edge in edges),
                 what=" and ".join(dict.fromkeys(words for *_, clips in amounts for words in clips)),
                 sizes={column.column: _size(column) for column, *_ in amounts},
+                rules=1,
             )
         sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
         takes_rows, noise = clipped is None or not stage.table.one_row, _noise(stage, spend)
@@ -245,7 +248,7 @@ class LossStage:
             clipping changes each total, in largest values. "beyond": the most units that lose more. "says": all in words.
             "confidence": of all together.
         """
-        counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law, self.taken)
+        counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law, self.taken, self.rules)
         cut, whole = float(counts[1:].sum()), float(counts[0])
         most_cut = max(0.0, cut + bars.cut)
         share = most_cut / max(most_cut + whole - bars.whole, most_cut, 1.0)
@@ -254,9 +257,12 @@ class LossStage:
         reach = np.minimum(bars.ends[1:-1] / self.limit, 1.0)
         dear = (1 + reach) / 2 if self.what else reach**_STEEP
         part = _HALF if self.mechanism.law.laplace_scale is None else _EIGHTH
-        some, many = self.least if bars.cut >= 1 else 0.0, cut > 2 * bars.cut  # as noise hides units, or none
+        some, many = (
+            self.least if bars.cut >= 1 else 0.0,
+            self.rules > 2 and cut > 2 * bars.cut,
+        )  # as noise hides units, or none
         least = max(math.floor(self.limit * some), self.limit * part * ((share > _UNSURE or many) and not self.what))
-        dear = dear * (_TAIL if many and not self.what else 1.0)
+        dear = dear * (_TAIL if many else 1.0)
         ends = (beyond[:-1] <= dear * bars.beyond[:-1]) & (bars.ends[:-2] >= least)
         place = int(np.argmax(np.append(ends, True)))
         begins = np.array(self.taken) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
@@ -384,7 +390,7 @@ def _size(column: GridColumn) -> float:
 
 
 @lru_cache(maxsize=64)
-def _bars(law: Law, taken: tuple[int, ...]) -> _Bars:
+def _bars(law: Law, taken: tuple[int, ...], rules: int = 1) -> _Bars:
     laws, starts, within = [law] * len(taken), np.array(taken, dtype=float), np.tri(len(taken) - 1, len(taken))
     inside, far, ends = within * (starts > 0), 1 - within, np.append(starts[1:], 0) - 1
 
@@ -394,5 +400,10 @@ def _bars(law: Law, taken: tuple[int, ...]) -> _Bars:
     cells = np.eye(len(taken))
     cut, whole = (float(bars(part, miss)[0]) for part, miss in ((1 - cells[:1], _CUT), (cells[:1], _WHOLE)))
     each = 1 / len(inside)
-    rows = (inside * starts, _LEAST * each), (inside * ends, _MOST), (inside, _MOST), (far, _MORE * each)
+    rows = (
+        (inside * starts, _LEAST * each),
+        (inside * ends, _MOST / rules),
+        (inside, _MOST / rules),
+        (far, _MORE * each),
+    )
     return _Bars(inside, far, ends, cut, whole, *(bars(part, miss) for part, miss in rows))

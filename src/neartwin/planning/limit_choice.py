@@ -302,6 +302,8 @@ class LimitChoice(FirstStage):
         """
         within = replace(self.limits, **limits)
         question = bounded_plan(plan.query, spend=self.rest, limits=within, importance=self.importance)
+        if question.loss is not None:  # few units are above limits that are chosen
+            question = replace(question, loss=replace(question.loss, rules=min(question.loss.rules, 2)))
         return ChosenLimits(before=plan, plan=question, limits=limits)
 
 
@@ -332,7 +334,8 @@ def bounded_plan(
     else:
         loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1, beside=query.units_beside)
         if not query.units_alone:  # few groups have bars so short that the choice does not see what matters to them
-            loss = replace(loss, least=1 / (1 + _ROOM * (len(query.groups.keys or ()) or GROUPS)))
+            bins = max(len(one.bins) or 1 for one in query.aggregates.values())
+            loss = replace(loss, least=1 / (1 + _ROOM * bins * (len(query.groups.keys or ()) or GROUPS)), rules=3)
     price = whole.price if whole.price == price_of(spend, query) else total_of([first, plan.price], spend)
     return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
 

@@ -27,8 +27,8 @@ from neartwin.queries.query import Query, Rows, TopK, table_of
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.queries.wire.postprocess import after_form
-from neartwin.releases import owner_check
 from neartwin.releases.accounts import Account, Ledger, Proposal, SeriesProposal
+from neartwin.releases.accounts import check as owner_check
 from neartwin.releases.certificates import Certificate, OwnerKey, certify
 from neartwin.releases.release import answer_text, release_in
 from neartwin.releases.run import snapshot_of
@@ -346,7 +346,7 @@ def ensure_allotments(account: records.Account, rule: Rule, holder: str) -> None
 
 
 def _require_readable(rows: Rows) -> None:
-    if not rows.table.typed and (faults := owner_check.check(rows)):
+    if not rows.table.typed and (faults := owner_check(rows)):
         columns = ", ".join(fault.partition(":")[0] for fault in faults)
         raise SchemaError(f"values of {columns} cannot be read; on the service's machine `neartwin check` says why")
 
