@@ -7,7 +7,16 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import DiscreteGaussian, FinitePair, Gaussian, Geometric, SubsampledFinite, compose
+from neartwin.losses import (
+    BoundedRange,
+    DiscreteGaussian,
+    FinitePair,
+    Gaussian,
+    Geometric,
+    Laplace,
+    SubsampledFinite,
+    compose,
+)
 from neartwin.losses.inversion import contour_search, great_losses
 from neartwin.losses.inversion.great_losses import GreatLosses, apart
 from neartwin.losses.inversion.total import SumOfLosses
@@ -198,3 +207,10 @@ def test_what_is_told_apart():
     assert apart(pair.upper, 0.2, 1e-24)[0] is pair.upper
     one = SumOfLosses([AtomicSum(Weighted(np.array([2.0]), np.zeros(1), np.zeros(1), np.zeros(1)), 3)])
     assert apart(one, 0.2, 1e-24)[0] is one
+
+
+def test_where_no_line_is_found_a_greater_delta_says_how_low_epsilon_can_be():
+    whole = 1 * BoundedRange(epsilon="277/12500") + 9 * Laplace(epsilon="1349/500")
+    found, greater = whole.epsilon("9.6e-19"), whole.epsilon("1e-17")
+    assert greater.lower < found.upper
+    assert found.width < 1e-6

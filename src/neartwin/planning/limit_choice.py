@@ -302,8 +302,6 @@ class LimitChoice(FirstStage):
         """
         within = replace(self.limits, **limits)
         question = bounded_plan(plan.query, spend=self.rest, limits=within, importance=self.importance)
-        if question.loss is not None:  # few units are above limits that are chosen
-            question = replace(question, loss=replace(question.loss, rules=min(question.loss.rules, 2)))
         return ChosenLimits(before=plan, plan=question, limits=limits)
 
 
@@ -335,7 +333,7 @@ def bounded_plan(
         loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1, beside=query.units_beside)
         if not query.units_alone:  # few groups have bars so short that the choice does not see what matters to them
             bins = max(len(one.bins) or 1 for one in query.aggregates.values())
-            loss = replace(loss, least=1 / (1 + _ROOM * bins * (len(query.groups.keys or ()) or GROUPS)), rules=3)
+            loss = replace(loss, least=1 / (1 + _ROOM * bins * (len(query.groups.keys or ()) or GROUPS)))
     price = whole.price if whole.price == price_of(spend, query) else total_of([first, plan.price], spend)
     return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
 
@@ -371,7 +369,8 @@ def plan_within(query: Query, *, spend: Budget, limits: Limits, importance: Mapp
     if private and isinstance(query.table.unit, RowUnit):
         raise QueryError("private_limit(): each row is its own unit, so there is no limit to choose")
     if not lacks and not private:
-        return bounded_plan(query, spend=spend, limits=limits, importance=importance)
+        made = bounded_plan(query, spend=spend, limits=limits, importance=importance)  # limits may cut many units
+        return made if made.loss is None else replace(made, loss=replace(made.loss, rules=3))
     ways = _ways(query, spend, limits) if lacks else [limits]
     return min((_choosing(query, spend, way, importance) for way in ways), key=lambda way: way[0])[1]
 

@@ -48,6 +48,7 @@ SPECIAL_LINES = 8  # of a special method, of which each is many
 ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
 FURTHER = (1e-9, 1e-10, 1e-11, 1e-12)  # and then in turn, where less is asked for
 MANY = 12  # laws more than there are summands, of which a ladder takes more than a second
+UNKNOWN = 1e-12  # a delta, below which greater ones may tell more
 FINE = 1e-11  # relative width in delta that a line is not asked to better
 LOOSE = 1e-5  # relative width in delta from which another method is tried
 LITTLE, STEEPEST = 1e-3, 1e6  # of the mass of the greatest loss; the tilt that it is told apart by
@@ -162,7 +163,10 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
                 result = common(result, method.epsilon(low_target, high_target))
         if not (total.has_closed_form or narrow(result.lower, result.upper, max(rtol, _worth(total)))):
             upper = min(upper, chernoff.epsilon_above(total.coarser.log_mgf_above, high_target))
-    return result._replace(upper=ordered(result.lower, max(min(upper, result.upper), 0.0)))
+    result = result._replace(upper=ordered(result.lower, max(min(upper, result.upper), 0.0)))
+    if result.lower <= 0 and result.upper > 1 and high_delta < UNKNOWN:  # a greater delta has no greater epsilon
+        return result._replace(lower=max(epsilon(total, 1e3 * low_delta, 1e3 * high_delta, rtol).lower, 0.0))
+    return result
 
 
 def _near_top(total: SumOfLosses, target: float) -> float:
@@ -270,8 +274,7 @@ def delta(
                     quality = max(float((high[0] - low[0]) / max(high[0], 1e-300)), FINE)
                     one = _Kept(name, line, at, quality)
                     if quality < LOOSE:  # a poor line would say of the next epsilons that no other is better
-                        kept.insert(0, one)
-                        del kept[KEPT:]
+                        kept[:] = [one, *kept][:KEPT]
                     result.wide[:] = before  # a finer line narrows what a coarser one has
                     near = result.narrow_by(one)
                     if not finer:
