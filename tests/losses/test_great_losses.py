@@ -209,7 +209,7 @@ def test_what_is_told_apart():
     assert apart(one, 0.2, 1e-24)[0] is one
 
 
-def test_where_no_line_is_found_a_greater_delta_says_how_low_epsilon_can_be():
+def test_a_greater_delta_says_how_low_epsilon_is_where_no_line_does():
     whole = 1 * BoundedRange(epsilon="277/12500") + 9 * Laplace(epsilon="1349/500")
     found, greater = whole.epsilon("9.6e-19"), whole.epsilon("1e-17")
     assert greater.lower < found.upper
