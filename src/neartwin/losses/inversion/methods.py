@@ -164,7 +164,8 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
         if not (total.has_closed_form or narrow(result.lower, result.upper, max(rtol, _worth(total)))):
             upper = min(upper, chernoff.epsilon_above(total.coarser.log_mgf_above, high_target))
     result = result._replace(upper=ordered(result.lower, max(min(upper, result.upper), 0.0)))
-    if result.lower <= 0 and result.upper > 1 and high_delta < UNKNOWN:  # a greater delta has no greater epsilon
+    unknown = result.lower <= 0 and result.upper > 1 and not total.has_closed_form  # of which a side may say nothing
+    if unknown and high_delta < UNKNOWN:  # a greater delta has no greater epsilon
         return result._replace(lower=max(epsilon(total, 1e3 * low_delta, 1e3 * high_delta, rtol).lower, 0.0))
     return result
 
