@@ -257,10 +257,8 @@ class LossStage:
         reach = np.minimum(bars.ends[1:-1] / self.limit, 1.0)
         dear = (1 + reach) / 2 if self.what else reach**_STEEP
         part = _HALF if self.mechanism.law.laplace_scale is None else _EIGHTH
-        some, many = (
-            self.least if bars.cut >= 1 else 0.0,
-            self.rules > 2 and cut > 2 * bars.cut,
-        )  # as noise hides units, or none
+        many = self.rules > 2 and cut > 2 * bars.cut
+        some = self.least if bars.cut >= 1 else 0.0  # as noise hides units, or none
         least = max(math.floor(self.limit * some), self.limit * part * ((share > _UNSURE or many) and not self.what))
         dear = dear * (_TAIL if many else 1.0)
         ends = (beyond[:-1] <= dear * bars.beyond[:-1]) & (bars.ends[:-2] >= least)
@@ -399,11 +397,6 @@ def _bars(law: Law, taken: tuple[int, ...], rules: int = 1) -> _Bars:
 
     cells = np.eye(len(taken))
     cut, whole = (float(bars(part, miss)[0]) for part, miss in ((1 - cells[:1], _CUT), (cells[:1], _WHOLE)))
-    each = 1 / len(inside)
-    rows = (
-        (inside * starts, _LEAST * each),
-        (inside * ends, _MOST / rules),
-        (inside, _MOST / rules),
-        (far, _MORE * each),
-    )
+    each, most = 1 / len(inside), _MOST / rules
+    rows = (inside * starts, _LEAST * each), (inside * ends, most), (inside, most), (far, _MORE * each)
     return _Bars(inside, far, ends, cut, whole, *(bars(part, miss) for part, miss in rows))

@@ -26,7 +26,7 @@ from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.ranges import grouped_by
 from neartwin.tables.table import Table
 from neartwin.tables.terms import Term
-from neartwin.tables.types import ENDS, NUMERIC, ColumnType, Key, public_keys
+from neartwin.tables.types import NUMERIC, ColumnType, Key, public_keys, with_ends
 
 SortKey = tuple[str, bool] | tuple[str, bool, bool]  # a column, whether it descends, and whether NULL is first
 
@@ -69,7 +69,7 @@ class PostProcessing:
         """
         schema, numbers = dict(released), {name for name, kind in released.items() if kind is ColumnType.NUMBER}
         for name, text in self.computed:
-            if not {column + end for column in schema for end in ENDS}.isdisjoint(name + end for end in ENDS):
+            if not with_ends(*schema).isdisjoint(with_ends(name)):
                 raise QueryError(f"{name!r} names two columns; give {text} another name with AS")
             schema[name] = ColumnType.NUMBER if label_of(text) is None else ColumnType.TEXT
             if schema[name] is ColumnType.NUMBER:
@@ -461,8 +461,7 @@ class Groups:
             linear = self.linear_workload
             columns = self.columns if linear is None else dict(linear.resolved(self.columns, self.keys).columns)
             taken = {*self.columns, *columns, *(aggregates.keys() - {name})}
-            released = [part + end for part in (name, *aggregate.labels(name)) for end in ENDS]
-            if both := sorted(taken.intersection(released)):
+            if both := sorted(taken & with_ends(name, *aggregate.labels(name))):
                 raise QueryError(f"{name}={aggregate} releases {both[0]!r}, a name in use; give it another name")
             if isinstance(aggregate, OfBoundedValues):
                 aggregate = replace(aggregate, conditions=tuple(one.term for one in self.rows.conditions))  # noqa: PLW2901

@@ -19,7 +19,7 @@ from neartwin.queries.query import PostProcessing, SortKey
 from neartwin.releases.consistency import monotone, non_negative
 from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression, parsed
-from neartwin.tables.types import ENDS, UNHELD, ColumnType, Key
+from neartwin.tables.types import UNHELD, ColumnType, Key, with_ends
 
 _OWN, _ROUNDING = 1e-6, 1e-15  # relative differences that are rounding: of bars, and of values
 _KINDS = {bool: ColumnType.BOOLEAN, int: ColumnType.INTEGER, str: ColumnType.TEXT, date: ColumnType.DATE}
@@ -190,8 +190,8 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
         ParameterError: The name is taken, or a statistic is missing.
         QueryError: The expression is not understood.
     """
-    taken = {*release.group_columns, *(one.name + end for one in release.statistics for end in ENDS)}
-    if not taken.isdisjoint(name + end for end in ENDS):
+    taken = {*release.group_columns} | with_ends(*(one.name for one in release.statistics))
+    if not taken.isdisjoint(with_ends(name)):
         raise ParameterError("name", name, "must be new: the release has such a column")
     if (label := label_of(text)) is not None:
         keys = tuple((label, *key) for key in release.keys)

@@ -44,7 +44,6 @@ class ColumnType(StrEnum):
 
 NUMERIC = frozenset({ColumnType.INTEGER, ColumnType.NUMBER})
 GROUPABLE = frozenset({ColumnType.INTEGER, ColumnType.TEXT, ColumnType.BOOLEAN, ColumnType.DATE})
-ENDS = "", "_lower", "_upper"  # of the names of a statistic and of the ends of its bars
 UNHELD = "no bar holds what that changes."  # how notes end that belong into the headline
 IDENTIFYING = frozenset({ColumnType.INTEGER, ColumnType.TEXT})
 
@@ -137,6 +136,11 @@ def column_type(name: str) -> ColumnType:
         return ColumnType.OTHER
     found = (kind for prefixes, kind in _PREFIXES.items() if word.startswith(tuple(prefixes.split())))
     return next(found, ColumnType.OTHER)
+
+
+def with_ends(*names: str) -> set[str]:
+    """The names of statistics, and those of the ends of their bars in frames and files."""
+    return {name + end for name in names for end in ("", "_lower", "_upper")}
 
 
 def identifier(name: str) -> str:

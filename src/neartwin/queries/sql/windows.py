@@ -81,9 +81,8 @@ def without_workload(select: exp.Select) -> tuple[exp.Select, Asked | None]:
         QueryError: A window or argument is not understood, or there are several.
     """
     found = {place: one for place, item in enumerate(select.expressions) if (one := _read(item.unalias())) is not None}
-    early = (
-        select.args.get("having") is not None and "late" not in select.meta
-    )  # SQL leaves groups out before it adds up
+    # SQL leaves groups out before it adds up
+    early = select.args.get("having") is not None and "late" not in select.meta
     windows = all(isinstance(select.expressions[place].unalias(), exp.Window) for place in found)
     if not found or (early and windows):
         return select, None

@@ -236,7 +236,7 @@ def cap(name: Named, caller: Curator, running: Running, sent: Form) -> Response:
 @router.get("/data/{name}/budget")
 def requests(name: Named, request: Request, caller: Anyone, running: Running) -> Response:
     """The caller's allotments and requests, with a form for more; for a curator, the requests of all."""
-    requests = api.requests(name, caller, running)
+    asked = api.requests(name, caller, running)
     dataset, account = running.directory.dataset(name), running.directory.books.account(name)
     allotted = host(request) + address("v1", "datasets", name, "allotments")
     return page(
@@ -250,8 +250,8 @@ def requests(name: Named, request: Request, caller: Anyone, running: Running) ->
         holders=caller.holders,
         unit=dataset.unit,
         promise=account.filter.promise(account.filter.caps),
-        waiting=[one | _widening(account, one, allotted) for one in requests if not one["answer"]],
-        answered=[one for one in requests if one["answer"]][:25],
+        waiting=[one | _widening(account, one, allotted) for one in asked if not one["answer"]],
+        answered=[one for one in asked if one["answer"]][:25],
     )
 
 
