@@ -1,4 +1,4 @@
-"""SciPy's special functions of arrays. The first call loads each, because SciPy takes 0.1 s to load.
+"""SciPy's special functions of arrays. The first call loads them, because SciPy takes 0.1 s to load.
 
 A plain count or histogram never calls one. For single numbers, `math` has erf and erfc, and `statistics.NormalDist` has
 the normal quantile.
@@ -13,15 +13,7 @@ if TYPE_CHECKING:
 else:
 
     def _late(name: str) -> Callable[..., Any]:
-        function = None
-
-        def call(*arguments: object) -> object:
-            nonlocal function
-            if function is None:
-                function = getattr(import_module("scipy.special"), name)
-            return function(*arguments)
-
-        return call
+        return lambda *arguments: getattr(import_module("scipy.special"), name)(*arguments)  # noqa: PLW0108 - loads late
 
     bdtr, bdtrc, expit, gammaln = map(_late, ("bdtr", "bdtrc", "expit", "gammaln"))
     betainc, betainccinv, betaincinv = map(_late, ("betainc", "betainccinv", "betaincinv"))

@@ -10,7 +10,8 @@ from flint import arb, arb_poly, ctx, fmpq
 
 from neartwin.losses import Approx, Leak, RandomizedResponse, compose
 from neartwin.losses.families.randomized_response import ResponseBatch, ResponsePair
-from neartwin.losses.inversion import contour, lattice, saddle
+from neartwin.losses.inversion import contour, lattice
+from neartwin.losses.inversion.total import Saddle
 
 STEP, KINDS = Fraction(1, 1000), 64
 
@@ -104,7 +105,7 @@ def test_a_batch_agrees_with_each_law_by_itself(monkeypatch):
 def test_a_period_leaves_out_no_frequency_but_a_quiet_one(monkeypatch):
     sizes, eps = 3 * [STEP * k for k in range(33, 33 + 2 * KINDS, 2)], 2.0
     total = compose([RandomizedResponse(epsilon=size) for size in sizes]).sides(None)[0].upper
-    truth, at = convolved(sizes, 2, eps), saddle.for_eps(total, eps)
+    truth, at = convolved(sizes, 2, eps), Saddle.for_eps(total, eps)
     few = lattice.build(total, at)
     monkeypatch.setattr(contour, "MANY", 1 << 40)
     every = lattice.build(total, at)

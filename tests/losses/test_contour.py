@@ -12,8 +12,8 @@ from scipy.stats import binom
 from neartwin.losses import FinitePair, Gaussian, Laplace, SubsampledGaussian, SubsampledLaplace
 from neartwin.losses.families.gaussian import GaussianSum, SubsampledGaussianPair
 from neartwin.losses.families.randomized_response import ResponsePair
-from neartwin.losses.inversion import chernoff, contour, lattice, saddle
-from neartwin.losses.inversion.total import SumOfLosses, log_c
+from neartwin.losses.inversion import chernoff, contour, lattice
+from neartwin.losses.inversion.total import Saddle, SumOfLosses, log_c
 from tests.oracles import compositions as truth
 
 GAUSSIAN = SumOfLosses([GaussianSum(Fraction(4))])
@@ -23,7 +23,7 @@ TWO = mp.mpf(2)
 @pytest.mark.parametrize("eps", [0.5, 3.0, 12.0])
 @pytest.mark.parametrize("longest", [1.5, 2.0, 3.0])
 def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, longest):
-    at = saddle.for_eps(GAUSSIAN, eps)
+    at = Saddle.for_eps(GAUSSIAN, eps)
     full = contour.find_alias(GAUSSIAN, at, at.log_delta + math.log(1e-6))
     period = longest * at.deviation
     short = full._replace(step=2.0 ** math.ceil(math.log2(2 * math.pi / period)))
@@ -52,7 +52,7 @@ def known(s):
 
 @pytest.mark.parametrize("eps", [0.5, 3.0, 12.0])
 def test_estimates_of_k_choose_a_period_and_prove_nothing(eps):
-    at = saddle.for_eps(GAUSSIAN, eps)
+    at = Saddle.for_eps(GAUSSIAN, eps)
     goal = at.log_delta + math.log(1e-6)
     plain, best, poor = (contour.find_alias(GAUSSIAN, at, goal, rough=rough) for rough in (None, known, worst))
     assert best.period < 1.2 * plain.period
@@ -69,7 +69,7 @@ def test_estimates_of_k_choose_a_period_and_prove_nothing(eps):
 
 @pytest.mark.parametrize("longest", [0.3, 1.0])  # of a Gaussian's period
 def test_a_line_whose_aliases_are_not_bounded_bounds_from_above_alone(longest):
-    eps, at = 12.0, saddle.for_eps(GAUSSIAN, 12.0)
+    eps, at = 12.0, Saddle.for_eps(GAUSSIAN, 12.0)
 
     def aliases(*asked):
         guess = contour.guess_alias(*asked)
@@ -86,7 +86,7 @@ def test_a_line_whose_aliases_are_not_bounded_bounds_from_above_alone(longest):
 @pytest.mark.parametrize("uses", [{"mu": "0.3", "rate": "0.0005"}, {"mu": 2, "rate": "0.001"}])
 def test_no_share_of_the_best_gap_gives_a_much_shorter_period(uses):
     total = (5_000 * SubsampledGaussian(**uses)).sides("remove")[0].upper
-    at = saddle.for_delta(total, 1e-6)
+    at = Saddle.for_delta(total, 1e-6)
     goal = at.log_delta + math.log(1e-13)
     found = contour.find_alias(total, at, goal).period
     gap = math.sqrt(2 * (total.log_mgf(at.tilt)[0] - at.tilt * at.eps - goal)) / at.deviation
@@ -101,7 +101,7 @@ def test_no_share_of_the_best_gap_gives_a_much_shorter_period(uses):
 @pytest.mark.parametrize("width", [0.3, 0.05, 1e-3])
 def test_smooth_kernels_bound_on_their_sides_and_converge_quadratically(width):
     eps = 3.0
-    at = saddle.for_eps(GAUSSIAN, eps)
+    at = Saddle.for_eps(GAUSSIAN, eps)
     low, high = contour.build(GAUSSIAN, at, width).delta(np.array([eps]))
     exact = truth.gaussian(TWO, eps)
     assert low[0] < exact < high[0]
@@ -121,7 +121,7 @@ def test_a_lattice_line_is_exact_at_and_around_its_points(count):
         if point >= count / 10:
             continue
         for eps in (point, math.nextafter(point, 1e9), math.nextafter(point, -1e9), point + 0.07):
-            line = lattice.build(total, saddle.for_eps(total, eps))
+            line = lattice.build(total, Saddle.for_eps(total, eps))
             low, high = line.delta(np.array([eps]))
             exact = truth.two_atoms(e, -e, p, count, eps)
             assert low[0] <= exact <= high[0]
@@ -180,7 +180,7 @@ def test_what_comes_back_of_a_law_with_atoms_is_counted():
 def test_long_contour_summed_by_rotations_errs_within_its_bound(width):
     whole = 2 * Laplace(epsilon=1) + 1 * Gaussian(mu="0.004")
     total = whole.sides("remove")[0].upper
-    line = contour.build(total, saddle.for_eps(total, 1.0), width, tolerance=1e-7)
+    line = contour.build(total, Saddle.for_eps(total, 1.0), width, tolerance=1e-7)
     assert line.nodes > contour.MANY
     eps = np.linspace(0.7, 1.3, 40)
     found, error = line._sums(eps)
@@ -215,7 +215,7 @@ def test_chernoff_asks_few_s_for_many_eps_and_loses_nothing(reach, last):
 def test_a_lattice_known_to_rounding_holds_losses_that_lie_beside_it(moved):
     p, q, uses = 0.6, 0.35, 50
     total = (uses * FinitePair(p=("0.6", "0.4"), q=("0.35", "0.65"))).sides("remove")[0].upper
-    line, eps = lattice.build(total, saddle.for_eps(total, 2.0)), np.array([1.5, 2.0, 2.5])
+    line, eps = lattice.build(total, Saddle.for_eps(total, 2.0)), np.array([1.5, 2.0, 2.5])
     low, high = replace(line, lattice_error=0.01).bounds(eps)
     hits = np.arange(uses + 1)
     losses = hits * math.log(p / q) + (uses - hits) * math.log((1 - p) / (1 - q)) + moved

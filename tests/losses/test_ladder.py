@@ -13,9 +13,9 @@ from neartwin.losses.families import rare_participation
 from neartwin.losses.families.gaussian import SubsampledGaussianSum
 from neartwin.losses.families.rare_participation import Reached
 from neartwin.losses.families.rare_slices import Edges, Panels, SlicedSum
-from neartwin.losses.inversion import contour, saddle
+from neartwin.losses.inversion import contour
 from neartwin.losses.inversion.contour_search import BRIEF, by_line, by_short_line
-from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.inversion.total import Saddle, SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError
 
 pytestmark = pytest.mark.sweep
@@ -392,4 +392,4 @@ def test_a_schedule_of_many_noises_is_one_line_within_its_equals():
     assert found.upper - found.lower < 1e-7 * found.upper
     alone = SumOfLosses([law for part in total.summands for law in part.laws])
     with pytest.raises(NoCertificateError):  # what one noise may spend is not enough for all, law by law
-        contour.build(alone, saddle.for_delta(alone, 1e-5), 0.0, share=BRIEF)
+        contour.build(alone, Saddle.for_delta(alone, 1e-5), 0.0, share=BRIEF)

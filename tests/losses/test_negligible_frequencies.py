@@ -6,7 +6,8 @@ import pytest
 
 from neartwin.losses import Gaussian, Laplace, RandomizedResponse, compose
 from neartwin.losses.families.laplace import LaplaceSum
-from neartwin.losses.inversion import contour, saddle
+from neartwin.losses.inversion import contour
+from neartwin.losses.inversion.total import Saddle
 
 RATES = np.random.default_rng(3).uniform(0.005, 0.06, 90).round(4)
 LAM = 5.0
@@ -61,7 +62,7 @@ def lines(monkeypatch, within):
     for least in (contour.MANY, 1 << 40):
         monkeypatch.setattr(contour, "MANY", least)
         total = many(Laplace(epsilon="0.07")).sides("remove")[0].upper
-        at = saddle.for_delta(total, 1e-6)
+        at = Saddle.for_delta(total, 1e-6)
         found.append(contour.build(total, at, np.sqrt(within * at.eps / (at.tilt + 1)), tolerance=1e-8))
     return found
 

@@ -9,8 +9,8 @@ import pytest
 
 from neartwin.losses import Gaussian, Laplace, RandomizedResponse, SubsampledGaussian, compose
 from neartwin.losses.families import laplace
-from neartwin.losses.inversion import contour, methods, saddle
-from neartwin.losses.inversion.total import _squared_sines, log_c
+from neartwin.losses.inversion import contour, methods
+from neartwin.losses.inversion.total import Saddle, _squared_sines, log_c
 from neartwin.losses.summands import atoms
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.rounding import U
@@ -84,7 +84,7 @@ def test_a_line_looks_at_its_tail_a_few_times():
     (steps,) = total.summands
     looks, tail = [], steps.log_tail
     steps.log_tail = lambda tilt, t, until: looks.append(t) or tail(tilt, t, until)
-    line = contour.build(total, saddle.for_delta(total, 1e-6), 0.0)
+    line = contour.build(total, Saddle.for_delta(total, 1e-6), 0.0)
     assert line.nodes > 8 * looks[0] / line.step  # a Gaussian's length, and far more are wanted
     assert len(looks) <= 5
 
@@ -147,9 +147,9 @@ def test_a_saddle_looks_at_each_place_once():
     seen = []
     found = type(whole).cumulants
     whole.cumulants = lambda lam: seen.append(lam) or found(whole, lam)
-    at = saddle.for_delta(whole, 1e-6)
+    at = Saddle.for_delta(whole, 1e-6)
     assert len(seen) == len(set(seen)) <= 3
-    close = saddle.for_delta(whole, 1e-6, 1e-9)
+    close = Saddle.for_delta(whole, 1e-6, 1e-9)
     assert seen[-1] != at.tilt  # the last step was taken unseen
     assert abs(at.tilt / close.tilt - 1) < 1e-3
     assert abs(at.eps / close.eps - 1) < 1e-3
@@ -166,7 +166,7 @@ def test_a_line_of_a_sampled_gaussian_turns_each_node_once(monkeypatch):
     whole = 10_000 * SubsampledGaussian(mu=1, rate=Fraction(1, 100))
     total = whole.sides("remove")[0].upper
     (part,) = total.summands
-    at = saddle.for_delta(total, 1e-5)
+    at = Saddle.for_delta(total, 1e-5)
     t = 0.5 * np.arange(36.0)
     nodes = len(part._nodes(at.tilt, float(t[-1])).weighted.losses)
     monkeypatch.setattr(atoms.np, "sin", counted)

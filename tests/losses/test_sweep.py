@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from neartwin.losses import Composition, FinitePair, Geometric, RandomizedResponse, compose
-from neartwin.losses.inversion import contour, lattice, saddle
+from neartwin.losses.inversion import contour, lattice
 from neartwin.losses.inversion.contour_search import CONTOUR, LATTICE, by_line
+from neartwin.losses.inversion.total import Saddle
 from neartwin.losses.summands.rounding import NoCertificateError
 from tests.losses import strata
 from tests.losses.jobs import EXACT, FACTORS, job
@@ -23,7 +24,7 @@ from tests.losses.jobs import EXACT, FACTORS, job
 
 def lines(total, delta, answered):
     """Certified lines near this delta's saddle that are not the answer's own: another route, another tilt, wider kernels."""
-    at = saddle.for_delta(total, delta)
+    at = Saddle.for_delta(total, delta)
     lower = at.lower(total, 0.7)
     builders = {
         "lattice": lambda: lattice.build(total, lower if answered == LATTICE else at),

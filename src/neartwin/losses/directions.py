@@ -19,8 +19,7 @@ from neartwin.exact import FloatArray, float_above
 from neartwin.losses.inversion import chernoff, contour, methods
 from neartwin.losses.inversion.contour_search import CLOSED, FLOOR, NARROW, NO_LINE, Answer
 from neartwin.losses.inversion.methods import Lines, Names
-from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import SumOfLosses, log_c
+from neartwin.losses.inversion.total import Saddle, SumOfLosses, log_c
 from neartwin.losses.summands.atoms import together
 from neartwin.losses.summands.base import Direction, Pair, RenyiCurve, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U, ordered, up

@@ -43,8 +43,7 @@ from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.gaussian import log_mixed
-from neartwin.losses.inversion import saddle
-from neartwin.losses.inversion.total import Batch, SumOfLosses
+from neartwin.losses.inversion.total import Batch, Saddle, SumOfLosses
 from neartwin.losses.summands.atoms import Layout, QuadratureSum, Weighted
 from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.closed_forms import Bracket, half_line_delta, half_line_epsilon
@@ -275,7 +274,7 @@ class LaplaceSum(Batch):
         """The inverse, from the sum of residues."""
         if self.residues is None:
             return None
-        guess = saddle.for_delta(SumOfLosses([self]), high_delta, 1e-9).eps
+        guess = Saddle.for_delta(SumOfLosses([self]), high_delta, 1e-9).eps
         return self.residues.epsilon(low_delta, high_delta, guess)
 
 

@@ -37,11 +37,10 @@ from neartwin.losses.families.rare_slices import (
     log_odds_at,
     logsumexp,
 )
-from neartwin.losses.inversion import contour, saddle
+from neartwin.losses.inversion import contour
 from neartwin.losses.inversion.contour import Bounds, Contour, ContourRule
 from neartwin.losses.inversion.contour_search import CONTOUR, NO_LINE, Answer, invert, narrow
-from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import SumOfLosses, log_c
+from neartwin.losses.inversion.total import Saddle, SumOfLosses, log_c
 from neartwin.losses.summands.base import SpecialMethod, Summand
 from neartwin.losses.summands.rounding import (
     ELEMENTARY,
@@ -585,7 +584,7 @@ def at_eps(total: SumOfLosses, eps: float) -> Iterator[tuple[str, SeparateLines,
     Raises:
         NoCertificateError: No law is a sampled Gaussian, or no line is short enough.
     """
-    ladder = Ladder.of(total, saddle.for_eps(total, eps).log_delta - BELOW)
+    ladder = Ladder.of(total, Saddle.for_eps(total, eps).log_delta - BELOW)
     log_delta = ladder.log_delta_at(eps)
     if not log_delta > LEAST:
         raise NoCertificateError

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import SumOfLosses, log_c
+from neartwin.losses.inversion.total import Saddle, SumOfLosses, log_c
 from neartwin.losses.summands import rounding
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, few_bits, gamma
 from neartwin.special import ndtr

@@ -14,11 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion import contour, lattice, saddle
+from neartwin.losses.inversion import contour, lattice
 from neartwin.losses.inversion.contour import Bounds, ContourRule
 from neartwin.losses.inversion.great_losses import GreatLosses, Runs, apart
-from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.inversion.total import Saddle, SumOfLosses
 from neartwin.losses.summands.atoms import together
 from neartwin.losses.summands.rounding import NoCertificateError
 
@@ -275,7 +274,7 @@ def by_line(
     total, great = parted or apart(whole, math.inf, RARE * high_target)
     best: Answer | None = None
     longer = all(part.atoms is not None for part in total.summands)
-    at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, TRIES
+    at, factor, repeats, left = Saddle.for_delta(total, high_target), 0, 0, TRIES
     aim, *ahead = [level for level in levels if level <= NARROW or level * abs(at.eps) * at.tilt <= BLUR]
     least, look = levels[-1], line_at
     while factor < len(NEARER) and left > 0:
@@ -341,5 +340,5 @@ def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> 
         low_target: Delta at the lower end is at least this.
         high_target: Delta at the upper end is at most this.
     """
-    at, line = short_line(total, saddle.for_delta(total, high_target))
+    at, line = short_line(total, Saddle.for_delta(total, high_target))
     return invert(line, at, low_target, high_target)[0]

@@ -16,8 +16,7 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion import contour
 from neartwin.losses.inversion.contour import TOLERANCE, Alias, Bounds, ContourRule
-from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.inversion.total import Saddle, SumOfLosses
 from neartwin.losses.summands.base import Lattice
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma, moved_by
 

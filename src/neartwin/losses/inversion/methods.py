@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion import chernoff, saddle
+from neartwin.losses.inversion import chernoff
 from neartwin.losses.inversion.contour import Bounds, ContourRule
 from neartwin.losses.inversion.contour_search import (
     CLOSED,
@@ -37,8 +37,7 @@ from neartwin.losses.inversion.contour_search import (
     short_line,
 )
 from neartwin.losses.inversion.great_losses import NONE, apart
-from neartwin.losses.inversion.saddle import Saddle
-from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.inversion.total import Saddle, SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError, U, ordered
 
 KEPT = 24  # lines kept for the next epsilons of a question
@@ -102,7 +101,7 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
 
 
 def _short_line(total: SumOfLosses, width: float, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
-    at, line = short_line(total, saddle.for_eps(total, eps))
+    at, line = short_line(total, Saddle.for_eps(total, eps))
     low, high = line.delta(np.array([at.eps]))
     if not high[0] - low[0] <= width * high[0]:
         raise NoCertificateError
@@ -112,12 +111,12 @@ def _short_line(total: SumOfLosses, width: float, eps: float) -> Iterator[tuple[
 def _lines(
     total: SumOfLosses, rtol: float, levels: tuple[float, ...], eps: float
 ) -> Iterator[tuple[str, ContourRule, Saddle]]:
-    at, line = saddle.for_eps(total, eps), None
+    at, line = Saddle.for_eps(total, eps), None
     for name, line in lines_at(total, at, rtol, levels):
         yield name, line, at
     part, great = apart(total, eps, RARE * math.exp(at.log_delta)) if line is None or line.smooth else (total, NONE)
     if part is not total:
-        at = saddle.for_eps(part, eps)
+        at = Saddle.for_eps(part, eps)
         for name, line in lines_at(part, at, rtol, levels):
             yield name, great.beside(line), at
 
