@@ -12,7 +12,7 @@ from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
 from neartwin.web.app import create_app
 from neartwin.web.datasets import Rule
-from neartwin.web.pages import policy
+from neartwin.web.pages import datasets as policy
 from tests.web.conftest import registered
 from tests.web.server import FREE, without_processes
 
