@@ -105,6 +105,7 @@ SAME = {
         "SELECT SUM(CASE WHEN x > 5 THEN 1 ELSE 0 END) / COUNT(*) AS s FROM visits",
         "SELECT AVG(CASE WHEN x > 5 THEN 1 ELSE 0 END) AS s FROM visits",
     ),
+    "a mean written as a ratio": ("SELECT SUM(x) / COUNT(x) AS s FROM visits", "SELECT AVG(x) AS s FROM visits"),
     "names of earlier columns": (
         "SELECT COUNT(*) AS n, SUM(x) AS s, s / n AS each FROM visits",
         "SELECT COUNT(*) AS n, SUM(x) AS s, SUM(x) / COUNT(*) AS each FROM visits",

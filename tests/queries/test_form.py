@@ -30,6 +30,7 @@ def questions(rows):
         "SELECT town, COUNT(*) AS n FROM visits GROUP BY town HAVING COUNT(*) > 5 ORDER BY n DESC LIMIT 3", rows
     )
     yield nt.from_sql("SELECT town, COUNT(*) AS n FROM visits GROUP BY town LIMIT 0", rows)
+    yield nt.from_sql("SELECT town, SUM(paid) / SUM(paid + 1) AS n FROM visits GROUP BY town", rows)
 
 
 def test_every_question_reads_back_from_its_form_as_the_same_question(rows):
@@ -94,6 +95,8 @@ COUNT = {"n": {"ask": "count"}}
         {"statistics": COUNT, "group_by": ["cds"], "after": {"having": "paid > 5"}},
         {"statistics": COUNT, "group_by": ["cds"], "after": {"having": "n"}},
         {"statistics": COUNT, "group_by": ["cds"], "after": {"order_by": [["paid", True]]}},
+        {"statistics": COUNT, "group_by": ["cds"], "after": {"divided": ["m"]}},
+        {"statistics": COUNT, "group_by": ["cds"], "after": {"divided": "n"}},
         {"statistics": COUNT, "group_by": ["cds"], "after": {"limit": -1}},
         {"statistics": COUNT, "group_by": ["cds"], "after": {"sort": "n"}},
         {"most_common": {"column": "cds"}},

@@ -187,9 +187,16 @@ CASE = "AVG(CASE WHEN paid > 3 THEN 1 ELSE 0 END)"
         ("SUM((paid > 3 OR open)::INT) / COUNT(*)", CASE.replace("paid > 3", "paid > 3 OR open")),
         ("SUM(open::INT) / COUNT(open)", "AVG(open)"),
         ("COUNT(paid) / COUNT(*)", CASE.replace("paid > 3", "NOT paid IS NULL")),
+        ("SUM(paid) / COUNT(*)", "AVG(COALESCE(paid, 0))"),
+        ("ROUND(1.0 * SUM(paid - 1) / NULLIF(COUNT(*), 0), 2)", "ROUND(AVG(COALESCE(paid - 1, 0)), 2)"),
+        ("100 * SUM(paid) / COUNT(paid)", "100 * AVG(paid)"),
+        (
+            "SUM(CASE WHEN paid > 3 THEN 2 ELSE 0 END) / COUNT(*)",
+            "AVG(COALESCE(CASE WHEN paid > 3 THEN 2 ELSE 0 END, 0))",
+        ),
     ],
 )
-def test_two_counts_of_which_only_the_ratio_is_asked_are_a_share(visits, ratio, share):
+def test_a_ratio_that_is_a_share_or_a_mean_is_asked_as_one(visits, ratio, share):
     one, other = (
         nt.from_sql(f"SELECT town, {text} AS a FROM visits GROUP BY town ORDER BY a", visits, keys=["Bonn"])
         for text in (ratio, share)
@@ -208,14 +215,14 @@ def test_two_counts_of_which_only_the_ratio_is_asked_are_a_share(visits, ratio, 
         "COUNT(*) / COUNT_IF(paid > 3)",
         "COUNT(CASE WHEN paid > 3 THEN day END) / COUNT(*)",  # which may be NULL
         "COUNT(CASE WHEN paid > 3 THEN 1 ELSE 2 END) / COUNT(*)",
-        "SUM(CASE WHEN paid > 3 THEN 2 ELSE 0 END) / COUNT(*)",
-        "SUM(CASE WHEN paid > 3 THEN 1 ELSE 2 END) / COUNT(*)",
-        "SUM(CASE WHEN paid > 3 THEN 1 ELSE paid END) / COUNT(*)",
+        "SUM(paid) / COUNT(day)",
+        "SUM(paid + 1) / COUNT(paid)",
         "CAST(COUNT_IF(paid > 3) AS INTEGER) / COUNT(*)",
         "COUNT(CASE town WHEN 'Bonn' THEN 1 END) / COUNT(*)",
         "COUNT_IF(paid > 3) * COUNT(*) / COUNT(*)",
-        "SUM(CAST(paid AS INTEGER)) / COUNT(*)",
         "COUNT(paid) / COUNT(day)",
+        "SUM(paid) / COUNT(*) AS b, SUM(paid)",
+        "COUNT(*) / SUM(paid)",
         "COUNT(paid + 1) / COUNT(*)",
         "COUNT_IF(paid > 3) / COUNT(*) AS b, COUNT_IF(paid > 3)",
     ],
@@ -223,6 +230,31 @@ def test_two_counts_of_which_only_the_ratio_is_asked_are_a_share(visits, ratio, 
 def test_near_misses_of_a_share_stay_two_counts(visits, text):
     query = nt.from_sql(f"SELECT town, {text} AS a FROM visits GROUP BY town", visits, keys=["Bonn"])
     assert {type(one).__name__ for one in query.aggregates.values()} <= {"Count", "Sum"}
+
+
+@pytest.mark.parametrize(
+    ("text", "divided"),
+    [
+        ("SUM(paid) / SUM(who % 5) AS a", ["sum_paid", "sum_who % 5"]),
+        ("ROUND(100.0 * SUM(paid) / NULLIF(SUM(who % 5), 0), 1) AS a", ["sum_paid", "sum_who % 5"]),
+        ("CASE WHEN SUM(paid) > 0 THEN COUNT(*) / SUM(paid) END AS a", ["count", "sum_paid"]),
+        ("1 - (SUM(paid) - COUNT(*)) / SUM(paid) AS a", ["count", "sum_paid"]),
+        ("COUNT(*) / SUM(COUNT(*)) OVER () AS a", ["count"]),
+        ("SUM(paid) / COUNT(*) AS a, SUM(paid) AS b", ["count"]),
+        ("SUM(paid) / COUNT(day) AS a, COUNT(day) + 1 AS b", ["sum_paid"]),
+        ("CASE WHEN COUNT(day) > 9 THEN SUM(paid) / COUNT(day) END AS a", ["sum_paid"]),
+        ("SUM(paid) / COUNT(DISTINCT who) AS a", []),  # rows are lost, and people are not
+        ("SUM(paid) / 7 AS a", []),
+        ("SUM(paid) - COUNT(*) AS a", []),
+        ("RANK() OVER (ORDER BY SUM(paid) / COUNT(day)) AS a", []),
+    ],
+)
+def test_what_is_asked_only_to_be_divided_is_known(visits, text, divided):
+    query = nt.from_sql(f"SELECT town, {text} FROM visits GROUP BY town ORDER BY a", visits, keys=["Bonn"])
+    assert list(query.after.divided) == divided
+    for clause in ("HAVING SUM(paid) > 5", "ORDER BY SUM(paid)"):
+        query = nt.from_sql(f"SELECT town, {text} FROM visits GROUP BY town {clause}", visits, keys=["Bonn"])
+        assert list(query.after.divided) == [name for name in divided if name != "sum_paid"]
 
 
 @pytest.mark.parametrize(

@@ -303,10 +303,13 @@ class GroupPlan(QueryPlan):
         )
 
     def noise_of_limit(self, name: str) -> float:
-        """That of all statistics over what one lost row costs all. A total counts in values of the largest size."""
+        """That of all statistics over what one lost row costs all. A total counts in values of the largest size.
+
+        One that is divided counts in half of it, because its noise is as bad beside typical values.
+        """
         own, noise, lost = self.bounding, 0.0, 0.0
         apart = self.query.units_beside and (own.norm is None or own.units_groups is not None)
-        for statistic in self.query.aggregates.values():
+        for asked, statistic in self.query.aggregates.items():
             if (statistic.counts_values and own.values is not None) is not (name == "values"):
                 continue
             if apart and name != "values" and statistic.counts_units is not (name == "max_groups"):
@@ -316,6 +319,7 @@ class GroupPlan(QueryPlan):
             what, _, column = measure.name.partition(":")
             cell = self.stage.grid.get(column) or self.stage.moments.get(column)
             value: float = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
+            value /= 1 + (asked in self.query.after.divided and what == "total")
             if measure.row:  # in rows: their number itself, or a mean, whose largest value is half the span
                 value = 1 / 2 if len(terms) == 1 else 1
             limits = {
@@ -326,7 +330,7 @@ class GroupPlan(QueryPlan):
             limit = limits.get(name) or own.rows or own.max_rows_per_group
             size = measure.mechanism.mean_size * sqrt(len(terms)) / measure.parts / value
             noise += size * statistic.noise_factor(self.context) / float(limit)
-            lost += statistic.lost_row
+            lost += self.query.lost_row(asked)
         return noise / lost
 
     # Words

@@ -19,7 +19,7 @@ from neartwin.interactive import at_a_prompt, variable
 from neartwin.queries.arithmetic import Arithmetic, label_of
 from neartwin.queries.groups import MARGIN, Grouping, completed, margins_of
 from neartwin.queries.workloads import Workload, weighted
-from neartwin.statistics.base import OfBoundedValues, Statistic
+from neartwin.statistics.base import RATIO, OfBoundedValues, Statistic
 from neartwin.tables.expressions import RowExpression, parsed
 from neartwin.tables.joins import On, OtherTable, joined, new_names, origin_of, pairs_of
 from neartwin.tables.per_unit import per_unit, with_windows
@@ -39,6 +39,7 @@ class PostProcessing:
         monotone: Pairs of a column and whether it grows.
         non_negative: Columns that are cut at 0.
         computed: Pairs of a new name and an `Arithmetic` expression over the release's columns, or a text in quotes.
+        divided: Statistics that are asked only to be divided by another or to divide it: limits are chosen for quotients.
         having: A condition over the release's columns, or "".
         order: The keys, the first one first: columns, or expressions over them.
         limit: The largest number of groups; None for all.
@@ -49,6 +50,7 @@ class PostProcessing:
     monotone: tuple[tuple[str, bool], ...] = ()
     non_negative: tuple[str, ...] = ()
     computed: tuple[tuple[str, str], ...] = ()
+    divided: tuple[str, ...] = ()
     having: str = ""
     order: tuple[SortKey, ...] = ()
     limit: int | None = None
@@ -510,6 +512,16 @@ class Query:
         """Whether nothing but distinct values is counted, and units beside them."""
         counted = [one for one in self.aggregates.values() if not one.counts_units]
         return bool(counted) and all(one.counts_values for one in counted)
+
+    def lost_row(self, name: str) -> float:
+        """The bias of a statistic from a row that limits take, beside that of a count.
+
+        That of a ratio for what is only divided, or divided by.
+
+        Args:
+            name: The statistic's name.
+        """
+        return RATIO if name in self.after.divided else self.aggregates[name].lost_row
 
     @property
     def released(self) -> dict[str, ColumnType]:

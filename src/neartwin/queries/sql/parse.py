@@ -28,7 +28,16 @@ from neartwin.errors import QueryError
 from neartwin.interactive import instead, suggested
 from neartwin.queries.groups import completed
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK, table_of
-from neartwin.queries.sql.derived import CLAUSES, after_of, derived, number_of, statistics_in, text_of, without_derived
+from neartwin.queries.sql.derived import (
+    CLAUSES,
+    Named,
+    after_of,
+    derived,
+    number_of,
+    statistics_in,
+    text_of,
+    without_derived,
+)
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.spelling import plain, shortened, trees
 from neartwin.queries.sql.subqueries import rows_of
@@ -41,6 +50,7 @@ from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
 
 _MOST_SETS = 64
+_ZERO = exp.Literal.number(0)
 
 
 def sets_of(group: exp.Group) -> tuple[tuple[exp.Expr, ...], ...] | None:
@@ -127,28 +137,33 @@ def _counted(many: exp.Expr, schema: Mapping[str, ColumnType]) -> exp.Expr | Non
     return arm.this if ones or (isinstance(many, exp.Count) and one.is_number and rest is None) else None
 
 
-def _as_share(division: exp.Div, select: exp.Select, schema: Mapping[str, ColumnType]) -> None:
-    """COUNT_IF(c) / COUNT(*), in place, as the share that it is, whose bar is shorter. A selected COUNT_IF(c) stays a count.
+def _as_mean(division: exp.Div, select: exp.Select, schema: Mapping[str, ColumnType]) -> None:
+    """COUNT_IF(c) / COUNT(*) as AVG of a condition, and SUM(x) / COUNT(*) as AVG(COALESCE(x, 0)), in place: bars are shorter.
 
-    So is COUNT_IF(x > 3) / COUNT(x), among the rows in which x has a value.
+    So are COUNT_IF(x > 3) / COUNT(x) and SUM(x) / COUNT(x), among the rows in which x has a value. A selected sum stays one.
     """
-    name = division.sql(dialect="duckdb")
+    name, selected = division.sql(dialect="duckdb"), [item.unalias() for item in select.expressions]
     for real in division.find_all(exp.Cast):
         if real.is_type(*exp.DataType.REAL_TYPES) and isinstance(real.this, exp.Count | exp.Sum | exp.Nullif):
             real.replace(real.this)
     top, whole = division.this.unnest(), division.expression.unnest()
     parts = list(top.flatten()) if isinstance(top, exp.Mul) else [top]
     match [one for one in parts if not one.is_number], whole.this.unnest() if isinstance(whole, exp.Nullif) else whole:
-        case [many], exp.Count(this=counted) if (condition := _counted(many, schema)) is not None:
-            compared = condition == counted or _compares(condition, counted)
-            selected = many in [item.unalias() for item in select.expressions]
-            if selected or not (compared or isinstance(counted, exp.Star | exp.Literal)):
+        case [exp.Count() | exp.Sum() as many], exp.Count(this=counted) if many not in selected:
+            condition, of_all = _counted(many, schema), isinstance(counted, exp.Star | exp.Literal)
+            if condition is not None and (condition == counted or _compares(condition, counted)):
+                of = condition
+            elif condition is not None and of_all:
+                of = exp.case().when(condition, "1").else_("0")
+            elif isinstance(many, exp.Sum) and (of_all or many.this == counted):
+                of = exp.Coalesce(this=many.this, expressions=[_ZERO]) if of_all else many.this
+            else:
                 return
-            share = exp.Avg(this=condition if compared else exp.case().when(condition, "1").else_("0"))
+            mean = exp.Avg(this=of)
             if any(one.is_number and one.to_py() != 1 for one in parts):
-                many.replace(share)
-                share = division.this.unnest()
-            division.replace(exp.alias_(share, name, quoted=True) if division.parent is select else share)
+                many.replace(mean)
+                mean = division.this.unnest()
+            division.replace(exp.alias_(mean, name, quoted=True) if division.parent is select else mean)
 
 
 def _compares(condition: exp.Expr, value: exp.Expr) -> bool:
@@ -304,7 +319,7 @@ def statement_of(text: Written, rows: Rows, *, tables: Others | None = None, dia
         if type(node) in COMPARED and statistics_in(node):
             node.replace(exp.case().when(node.copy(), "1").else_("0"))
     for division in list(select.find_all(exp.Div)):
-        _as_share(division, select, rows.table.schema)
+        _as_mean(division, select, rows.table.schema)
     items = tuple(select.expressions)
     select, over = without_workload(select)
     computed = without_derived(select, clauses=over is None)
@@ -418,7 +433,29 @@ def _after(statement: Statement, query: Query) -> PostProcessing:
     shaped = PostProcessing(computed=tuple((name, text_of(of, single)) for name, of in statement.computed))
     released = dict(query.released) | {name: ColumnType.NUMBER for name, _ in shaped.computed}
     after = after_of(select, released, selected, named, shaped).checked(query.released)
-    return replace(after, shown=tuple(shown.items()))
+    return replace(
+        after, shown=tuple(shown.items()), divided=_divided(statement, query, statistic) if over is None else ()
+    )
+
+
+def _divided(statement: Statement, query: Query, named: Named) -> tuple[str, ...]:
+    """The statistics of rows that are asked in quotients of such alone, and compared with 0."""
+    clauses = [statement.select.args[one] for one in ("having", "order") if statement.select.args.get(one)]
+    of_rows = {name for name, one in query.aggregates.items() if not (one.counts_units or one.counts_values)}
+
+    def asked(node: exp.Expr) -> set[str | None]:
+        return {named(one) for one in statistics_in(node)}
+
+    def alone(node: exp.Expr) -> set[str | None]:
+        both = [asked(side) for side in (node.this, node.expression)] if isinstance(node, exp.Div) else [set()]
+        if (all(both) and set.union(*both) <= of_rows) or (
+            isinstance(node, exp.Predicate) and node.expression == _ZERO
+        ):
+            return set()
+        inside = () if isinstance(node, exp.Window) or statistics_in(node) == [node] else node.iter_expressions()
+        return set().union(*map(alone, inside)) if inside else asked(node)
+
+    return tuple(sorted(of_rows.difference(*map(alone, (*statement.items, *clauses)))))
 
 
 def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Select, Rows]:

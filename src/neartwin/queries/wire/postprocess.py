@@ -36,7 +36,7 @@ def after_from(form: object, released: Mapping[str, ColumnType]) -> PostProcessi
     except ParameterError as fault:
         raise QueryError(f"question: {fault}") from None
     numbers = {name for name, kind in released.items() if kind is ColumnType.NUMBER}
-    for name in (*(name for name, _ in after.monotone), *after.non_negative):
+    for name in (*(name for name, _ in after.monotone), *after.non_negative, *after.divided):
         if name not in numbers:
             raise QueryError(f"question: {name!r} of after is not a statistic of the result")
     return after
@@ -106,6 +106,7 @@ def _pairs(value: Any) -> tuple[Any, ...]:
     return tuple(map(tuple, value.items() if isinstance(value, Mapping) else value))
 
 
+_NAMES = _Step(lambda it: isinstance(it, list) and all(map(_is_text, it)), "a list of statistics", tuple, list)
 _FIELDS = {"order_by": "order"}  # where a step has another name in Python
 _STEPS: Mapping[str, _Step] = {
     "monotone": _Step(
@@ -114,9 +115,8 @@ _STEPS: Mapping[str, _Step] = {
         lambda it: tuple((name, WAYS[way]) for name, way in it.items()),
         lambda it: {name: "increasing" if way else "decreasing" for name, way in it},
     ),
-    "non_negative": _Step(
-        lambda it: isinstance(it, list) and all(map(_is_text, it)), "a list of statistics", tuple, list
-    ),
+    "non_negative": _NAMES,
+    "divided": _NAMES,
     "computed": _Step(lambda it: _is_mapping(it, _is_text), 'as in {"each": "ROUND(total / orders, 2)"}', _pairs, dict),
     "having": _Step(_is_text, "text"),
     "order_by": _Step(
