@@ -26,12 +26,13 @@ from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 
-NODES = 1500  # of the law of one sum
+NODES = 1700  # of the law of one sum
 REACH = 11.5  # deviations of the noise that nodes reach; beyond is a probability of 1e-30
 FAINT = 1e-40  # a pair of values of no more probability, under Q and under P, is put at 0 and at infinity
 LEAST = 1e-300  # a mass below it is raised to it above, and left out below
 LEAST_MU, MOST_MU, MOST_STEPS = Fraction(1, 10**6), 20, 10**6
-BLOCK = 1 << 19  # numbers a temporary matrix may hold
+BLOCK = 1 << 17  # numbers a temporary matrix may hold
+BINS = 32  # of a cell: the more, the fewer masses are added up one by one
 
 
 class Ratios(NamedTuple):
@@ -70,7 +71,7 @@ def nodes(mu: float, steps: int) -> FloatArray:
     first, last = (math.asinh((end - steps) / deviation) for end in (low, high))
     about = steps + deviation * np.sinh(np.linspace(first, last, 20 * NODES))
     fine: FloatArray = np.union1d(about.clip(low, high), np.geomspace(low, high, 20 * NODES))
-    place = np.arcsinh((fine - steps) / deviation) + 0.5 * np.log(fine)
+    place = np.arcsinh((fine - steps) / deviation) + (0.05 + 0.45 / steps) * np.log(fine)
     return np.interp(np.linspace(place[0], place[-1], NODES), place, fine)
 
 
@@ -124,7 +125,7 @@ def joined(x: Ratios, y: Ratios, mu: float, *, above: bool) -> Ratios:
     steps = x.steps + y.steps
     ends = nodes(mu, steps)
     starts, widths = np.append(0.0, ends), np.append(np.diff(ends, prepend=0.0), np.inf)
-    mass, rise, fall = np.zeros((3, len(starts)))
+    parts = np.zeros((3, len(starts) * BINS))
     rows, crowd = max(1, BLOCK // len(y.values)), 8
     for start in range(0, len(x.values), rows):
         some = slice(start, start + rows)
@@ -132,13 +133,13 @@ def joined(x: Ratios, y: Ratios, mu: float, *, above: bool) -> Ratios:
         heavy = weight * (1 + value) > FAINT
         value, weight = value[heavy], weight[heavy]
         cell = np.searchsorted(ends, value, side="right")
-        offset = value - starts[cell]
-        mass += np.bincount(cell, weight, len(starts))
-        rise += np.bincount(cell, weight * offset, len(starts))
-        if above:
-            fall += np.bincount(cell, weight * (np.append(ends, math.inf)[cell] - value), len(starts))
-        crowd = max(crowd, int(np.bincount(cell, minlength=1).max()))
-    sums = (crowd + len(x.values) // rows + 8) * U
+        bins = cell * BINS + np.arange(len(cell)) % BINS
+        distances = (np.append(ends, math.inf)[cell] - value,) if above else ()
+        for place, factor in enumerate((1.0, value - starts[cell], *distances)):
+            parts[place] += np.bincount(bins, weight * factor, parts.shape[1])
+        crowd = max(crowd, int(np.bincount(bins, minlength=1).max()))
+    mass, rise, fall = parts.reshape(3, -1, BINS).sum(axis=2)
+    sums = (crowd + len(x.values) // rows + BINS + 8) * U
     mass_error, value_error = x.mass_error + y.mass_error + sums, max(x.value_error, y.value_error) + U
     if not above:
         full = mass > 0
