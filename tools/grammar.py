@@ -136,6 +136,8 @@ FREE = {
     "constants beside statistics": (
         "SELECT 'all' AS label, town, COUNT(*) AS n, 7 AS seven FROM visits GROUP BY 1, 2", TOWNS,
     ),
+    "numbers of groups": ("SELECT k, COUNT(*) AS n, 1000.0 * COUNT(*) / k AS rate FROM visits GROUP BY k",
+        "SELECT k, COUNT(*) AS n FROM visits GROUP BY k"),
     "values cut at 0": ("SELECT town, COUNT(*) AS n, GREATEST(COUNT(*), 0) AS cut FROM visits GROUP BY town", TOWNS),
     "places of groups: RANK, DENSE_RANK, ROW_NUMBER": (
         "SELECT town, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM visits GROUP BY town", TOWNS,

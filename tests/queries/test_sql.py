@@ -9,7 +9,7 @@ import pytest
 import sqlglot
 
 import neartwin as nt
-from neartwin.errors import QueryError, SchemaError
+from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.statistics import CONSTRUCTORS
 from neartwin.statistics.sql import SPELLINGS, statistic_of
@@ -230,6 +230,12 @@ def test_a_ratio_that_is_a_share_or_a_mean_is_asked_as_one(visits, ratio, share)
 def test_near_misses_of_a_share_stay_two_counts(visits, text):
     query = nt.from_sql(f"SELECT town, {text} AS a FROM visits GROUP BY town", visits, keys=["Bonn"])
     assert {type(one).__name__ for one in query.aggregates.values()} <= {"Count", "Sum"}
+
+
+def test_a_bare_table_to_join_is_refused_in_words(visits):
+    for bare in (pa.table({"name": ["Ulm"]}), "towns.csv"):
+        with pytest.raises(ParameterError, match=r"must be public, or have a unit; write nt.public_table\("):
+            nt.from_sql("SELECT COUNT(*) FROM visits JOIN towns ON town = name", visits, tables={"towns": bare})
 
 
 @pytest.mark.parametrize(

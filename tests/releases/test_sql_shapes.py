@@ -262,3 +262,43 @@ def test_ratios_and_shapes_have_a_written_form_that_reads_back(visits):
     ):  # fmt: skip
         with pytest.raises(QueryError):
             question_of(form | {"after": wrong}, visits)
+
+
+RATES = [
+    "COUNT(*) / k",
+    "1000.0 * COUNT(*) / NULLIF(k, 2)",
+    "SUM(paid) * k - k",
+    "CASE WHEN k > 1 THEN COUNT(*) / k ELSE COUNT(*) END",
+    "ROUND(SUM(paid) / COUNT(*) / k, 2)",
+    "COUNT(*) / k - LAG(COUNT(*)) OVER (ORDER BY k)",
+    "COUNT(*) / SUM(COUNT(*)) OVER () * k",
+]
+
+
+@pytest.mark.parametrize("asked", RATES)
+@pytest.mark.parametrize("group", ["k", "who % 3 + 1 AS k"])
+def test_numbers_of_groups_are_reckoned_with_as_in_sql(tmp_path, place, asked, group):
+    rows = pq.read_table(place)
+    rows = rows if " " in group else rows.append_column("k", pa.array((rows["who"].to_numpy() % 3) + 1))
+    table = nt.table(rows, unit="who", name="visits", columns={"paid": nt.bounds(0, 40)})
+    text = f"SELECT {group}, {asked} AS each FROM visits GROUP BY 1 ORDER BY 1"
+    truth = duckdb.sql(text.replace("visits", "rows")).fetchall()
+    with nt.open_ledger(tmp_path / "other.db") as book:
+        account = book.open(table, nt.pure(SURE))
+        found = account.sql(
+            text, keys={"k": [1, 2, 3]}, **LIMITS | {"limits": nt.limits(max_rows_per_group=9, max_groups=1)}
+        )
+    each = found["each"]
+    for value, low, high, (_, true) in zip(each.values, each.lower, each.upper, truth, strict=True):
+        assert value == pytest.approx(0 if true is None else float(true), abs=0.02)
+        assert (low is None) if true is None else (low - 0.01 <= float(true) <= high + 0.01 < low + 0.2)
+
+
+def test_a_group_that_is_no_number_is_refused_and_a_missing_one_is_undefined(account, visits):
+    with pytest.raises(QueryError, match="town is no statistic of the result"):
+        account.sql("SELECT town, COUNT(*) / town AS each FROM visits GROUP BY town", keys=KEYS, **LIMITS)
+    assert account.remaining == {"epsilon": SURE}
+    part = visits.with_column("k", "CASE WHEN who < 400 THEN 2 END").group_by("k", keys=[2, None]).agg(n=nt.count())
+    found = account.release(account.plan(part, **LIMITS)).computed("each", "n / k")["each"]
+    assert found.values[0] > 500
+    assert (found.values[1], found.lower[1], found.upper[1]) == (0, None, None)

@@ -27,7 +27,7 @@ from neartwin.planning.plan import NoisyAnswer, Plan, QueryPlan
 from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import Query
 from neartwin.statistics import sensitivity
-from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic
+from neartwin.statistics.base import RATIO, Context, Estimate, ExpectedError, NoisyNumbers, Statistic
 from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sensitivity import Contribution
 from neartwin.tables.grid import GridColumn, Moment
@@ -319,7 +319,8 @@ class GroupPlan(QueryPlan):
             what, _, column = measure.name.partition(":")
             cell = self.stage.grid.get(column) or self.stage.moments.get(column)
             value: float = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
-            value /= 1 + (asked in self.query.after.divided and what == "total")
+            divided = asked in self.query.after.divided
+            value /= 1 + (divided and what == "total")
             if measure.row:  # in rows: their number itself, or a mean, whose largest value is half the span
                 value = 1 / 2 if len(terms) == 1 else 1
             limits = {
@@ -330,7 +331,7 @@ class GroupPlan(QueryPlan):
             limit = limits.get(name) or own.rows or own.max_rows_per_group
             size = measure.mechanism.mean_size * sqrt(len(terms)) / measure.parts / value
             noise += size * statistic.noise_factor(self.context) / float(limit)
-            lost += self.query.lost_row(asked)
+            lost += RATIO if divided else statistic.lost_row
         return noise / lost
 
     # Words

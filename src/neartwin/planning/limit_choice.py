@@ -492,7 +492,7 @@ def _choosing(
 
     squared = {"max_groups"} if limits.norm is not None else set[str]()
     groups = _expected_groups(query, private.values())
-    ratios = all(query.lost_row(one) < 1 for one in query.aggregates)
+    ratios = all(one.lost_row < 1 or name in query.after.divided for name, one in query.aggregates.items())
     noise, plan, parts = at(share)
     if parts > 1 / share and not values & set(private) and not any(limit.share for limit in private.values()):
         noise, plan, _ = at(Fraction(1, parts))

@@ -341,7 +341,9 @@ def plan_series(
     discovered = sum(isinstance(query, Query) and query.groups.keys is None for query in queries)
 
     def planned(shares: Sequence[Fraction], shared: Budget) -> tuple[Plan, ...]:
-        spends = [share_of(shared, share, delta=_delta(shared, share, discovered)) for share in shares]
+        # a delta adds up with the shares, or else is equal for all questions that discover groups
+        deltas = [share if isinstance(shared, Approx) else Fraction(1, max(1, discovered)) for share in shares]
+        spends = [share_of(shared, share, delta=delta_of(shared) * d) for share, d in zip(shares, deltas, strict=True)]
         return tuple(
             _planned(query, part, own, limits) for query, part, own in zip(queries, spends, parts, strict=True)
         )
@@ -379,8 +381,3 @@ def _ways(spend: Budget, *, discovers: bool) -> list[tuple[Budget, Budget | None
         return [(spend, None, "one currency")]
     normal = allocation.gdp_of(spend, discovers=discovers)
     return [(spend, None, "epsilons and deltas added"), (normal, spend, "normal noise, composed as a whole")]
-
-
-def _delta(shared: Budget, share: Fraction, discovered: int) -> Fraction:
-    """A part's delta: its share of what adds up, else an equal part for each question that discovers groups."""
-    return delta_of(shared) * share if isinstance(shared, Approx) else delta_of(shared) / max(1, discovered)

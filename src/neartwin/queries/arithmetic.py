@@ -182,7 +182,8 @@ class _Evaluation:
             case exp.Div():
                 return self.quotient(node)
             case exp.Round() | exp.Cast() if (digits := _digits(node)) is not None:
-                return _mapped(self.of(node.this), lambda x: _rounded(x, digits))
+                ten = 10.0**digits  # halves away from 0, as SQL rounds
+                return _mapped(self.of(node.this), lambda x: np.copysign(np.floor(np.abs(x) * ten + 0.5) / ten, x))
             case exp.Cast() if node.is_type(*exp.DataType.REAL_TYPES):
                 return self.of(node.this)
         return self.choice(node)
@@ -362,11 +363,6 @@ def _digits(node: exp.Expr) -> int | None:
     text = (decimals if isinstance(node, exp.Round) else node.args["to"]).sql(dialect="duckdb")
     found = re.search(r"^(1?\d)$|, (1?\d)\)$", text)
     return 0 if node.is_type(*exp.DataType.INTEGER_TYPES) else int(found[1] or found[2]) if found else None
-
-
-def _rounded(values: FloatArray, digits: int) -> FloatArray:
-    """Halves away from 0, as SQL rounds."""
-    return np.asarray(np.copysign(np.floor(np.abs(values) * 10.0**digits + 0.5) / 10.0**digits, values))
 
 
 def extremes(a: Estimate, b: Estimate, operation: _Operation) -> tuple[FloatArray, FloatArray]:

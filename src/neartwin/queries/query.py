@@ -19,7 +19,7 @@ from neartwin.interactive import at_a_prompt, variable
 from neartwin.queries.arithmetic import Arithmetic, label_of
 from neartwin.queries.groups import MARGIN, Grouping, completed, margins_of
 from neartwin.queries.workloads import Workload, weighted
-from neartwin.statistics.base import RATIO, OfBoundedValues, Statistic
+from neartwin.statistics.base import OfBoundedValues, Statistic
 from neartwin.tables.expressions import RowExpression, parsed
 from neartwin.tables.joins import On, OtherTable, joined, new_names, origin_of, pairs_of
 from neartwin.tables.per_unit import per_unit, with_windows
@@ -69,13 +69,13 @@ class PostProcessing:
         Raises:
             QueryError: A part is not understood, or a column has the name of another.
         """
-        schema, numbers = dict(released), {name for name, kind in released.items() if kind is ColumnType.NUMBER}
+        schema, numbers = dict(released), {name for name, kind in released.items() if kind in NUMERIC}
         for name, text in self.computed:
             if not with_ends(*schema).isdisjoint(with_ends(name)):
                 raise QueryError(f"{name!r} names two columns; give {text} another name with AS")
             schema[name] = ColumnType.NUMBER if label_of(text) is None else ColumnType.TEXT
             if schema[name] is ColumnType.NUMBER:
-                Arithmetic.parse(text, numbers, released.keys() - numbers)
+                Arithmetic.parse(text, numbers, [one for one in released if released[one] is not ColumnType.NUMBER])
         if self.having and (condition := RowExpression.parse(self.having, schema)).type is not ColumnType.BOOLEAN:
             raise QueryError(f"HAVING {self.having!r} is {condition.type}, and no condition; write COUNT(*) > 100")
         for name in sorted({name for name, *_ in self.order} - schema.keys()):
@@ -196,8 +196,7 @@ class Rows:
             QueryError: The join is not safe.
             SchemaError: A column is missing, or types differ.
         """
-        line = f"a table that says whether its rows are public; write nt.public_table({variable(other)})"
-        made_of((Rows, OtherTable), line, join=other)
+        table_of(other)
         table = self.table
         if isinstance(table.unit, str) and not table.computed.keys().isdisjoint(left for left, _ in pairs_of(on)):
             table = with_windows(table, (), {})  # in which they are columns
@@ -513,16 +512,6 @@ class Query:
         counted = [one for one in self.aggregates.values() if not one.counts_units]
         return bool(counted) and all(one.counts_values for one in counted)
 
-    def lost_row(self, name: str) -> float:
-        """The bias of a statistic from a row that limits take, beside that of a count.
-
-        That of a ratio for what is only divided, or divided by.
-
-        Args:
-            name: The statistic's name.
-        """
-        return RATIO if name in self.after.divided else self.aggregates[name].lost_row
-
     @property
     def released(self) -> dict[str, ColumnType]:
         """The columns of the release, and their types. HAVING and ORDER BY can name them."""
@@ -563,6 +552,7 @@ class TopK:
 
 def table_of(other: Rows | OtherTable) -> Table | OtherTable:
     """The table of what can be joined: rows of the same units, or a table without a unit."""
+    made_of((Rows, OtherTable), f"public, or have a unit; write nt.public_table({variable(other)})", join=other)
     return other.table if isinstance(other, Rows) else other
 
 

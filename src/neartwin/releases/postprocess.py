@@ -19,7 +19,7 @@ from neartwin.queries.query import PostProcessing, SortKey
 from neartwin.releases.consistency import monotone, non_negative
 from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression, parsed
-from neartwin.tables.types import UNHELD, ColumnType, Key, with_ends
+from neartwin.tables.types import NUMERIC, UNHELD, ColumnType, Key, with_ends
 
 _OWN, _ROUNDING = 1e-6, 1e-15  # relative differences that are rounding: of bars, and of values
 _KINDS = {bool: ColumnType.BOOLEAN, int: ColumnType.INTEGER, str: ColumnType.TEXT, date: ColumnType.DATE}
@@ -196,7 +196,8 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     if (label := label_of(text)) is not None:
         keys = tuple((label, *key) for key in release.keys)
         return replace(release, group_columns=(name, *release.group_columns), keys=keys)
-    expression = Arithmetic.parse(text, [one.name for one in _numbers(release)], release.group_columns)
+    numeric = {one: _values(release, one) for one in release.group_columns if _kind(_values(release, one)) in NUMERIC}
+    expression = Arithmetic.parse(text, [*numeric, *(one.name for one in _numbers(release))], release.group_columns)
     parts, by = dict[tuple[object, ...], list[int]](), [_values(release, part) for part in sorted(expression.partition)]
     along = [(_values(release, one), down, nulls_first) for one, down, nulls_first in expression.order]
     for place in _order(along, len(release)):
@@ -204,9 +205,11 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     values, low, high = (np.empty(len(release)) for _ in range(3))
     events = frozenset[tuple[str, object]]()
     for places in parts.values():
-        found = expression.of({one: column_of(release, at_places(release[one], places)) for one in expression.columns})
+        known = {one: Estimate(*(np.array(every, dtype=float)[places],) * 3) for one, every in numeric.items()}
+        noisy = expression.columns - set(numeric)
+        found = expression.of(known | {one: column_of(release, at_places(release[one], places)) for one in noisy})
         values[places], low[places], high[places] = found.values, found.low, found.high
-        events |= found.events
+        events |= {event for event in found.events if event[0] not in numeric}
     held = 1 - sum(1 - (release[column].confidence or release.confidence) for column, _ in events)
     of = [repr(one.name) for one in _numbers(release) if one.name in expression.columns]
     note = f"The bar of {name!r} holds wherever those of {' and '.join(of)} do: with probability at least {held:.0%}."

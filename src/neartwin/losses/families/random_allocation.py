@@ -134,8 +134,9 @@ def joined(x: Ratios, y: Ratios, mu: float, *, above: bool) -> Ratios:
         value, weight = value[heavy], weight[heavy]
         cell = np.searchsorted(ends, value, side="right")
         bins = cell * BINS + np.arange(len(cell)) % BINS
-        distances = (np.append(ends, math.inf)[cell] - value,) if above else ()
-        for place, factor in enumerate((1.0, value - starts[cell], *distances)):
+        for place, factor in enumerate(
+            (1.0, value - starts[cell], np.append(ends, math.inf)[cell] - value)[: 2 + above]
+        ):
             parts[place] += np.bincount(bins, weight * factor, parts.shape[1])
         crowd = max(crowd, int(np.bincount(bins, minlength=1).max()))
     mass, rise, fall = parts.reshape(3, -1, BINS).sum(axis=2)

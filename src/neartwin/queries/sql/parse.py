@@ -108,7 +108,9 @@ def _expand(select: exp.Select, schema: Mapping[str, ColumnType]) -> None:
     for item in [*select.expressions, where or exp.Null(), *windows]:
         for column in list(item.find_all(exp.Column)):
             of = None if column.table or column.name in schema else known.get(column.name.lower())
-            if of is not None and not (item is where and of.find(exp.AggFunc)):
+            sums = of is not None and of.find(exp.AggFunc)
+            beside = not sums and item.find(exp.AggFunc) and not column.find_ancestor(exp.AggFunc)  # it names a group
+            if of is not None and not beside and not (item is where and sums):
                 column.replace(of.copy())
         if isinstance(item, exp.Alias):
             known[item.alias.lower()] = (

@@ -115,8 +115,7 @@ _STEPS: Mapping[str, _Step] = {
         lambda it: tuple((name, WAYS[way]) for name, way in it.items()),
         lambda it: {name: "increasing" if way else "decreasing" for name, way in it},
     ),
-    "non_negative": _NAMES,
-    "divided": _NAMES,
+    **dict.fromkeys(("non_negative", "divided"), _NAMES),
     "computed": _Step(lambda it: _is_mapping(it, _is_text), 'as in {"each": "ROUND(total / orders, 2)"}', _pairs, dict),
     "having": _Step(_is_text, "text"),
     "order_by": _Step(
