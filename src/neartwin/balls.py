@@ -114,6 +114,22 @@ def all_bounds(formulas: Callable[[], Sequence[arb | Exact]]) -> list[tuple[floa
     return ends
 
 
+def closely(formula: Formula, *arguments: Any) -> tuple[Fraction, Fraction]:
+    """Fractions around formula(*arguments), of 256 bits, where what two floats leave open would count.
+
+    Args:
+        formula: A function of exact parameters that gives a ball.
+        arguments: Its arguments.
+
+    Returns:
+        The lower and the upper end.
+    """
+    with _LOCK, ctx.workprec(256):
+        value: Any = formula(*arguments)
+        (low, down), (high, up) = (end.man_exp() for end in (value.lower(), value.upper()))
+    return int(low) * Fraction(2) ** int(down), int(high) * Fraction(2) ** int(up)
+
+
 def precision() -> int:
     """The present working precision, in bits."""
     return ctx.prec

@@ -15,22 +15,8 @@ import numpy as np
 
 from neartwin import losses
 from neartwin.accounting import training
-from neartwin.accounting.usage import (
-    AddRemove,
-    AnyUsage,
-    Cost,
-    Repeated,
-    Sampled,
-    Sequential,
-    Usage,
-    Use,
-    cost,
-    repeated,
-    sequential,
-    single,
-    subsample,
-    use,
-)
+from neartwin.accounting import usage as usages
+from neartwin.accounting.usage import AddRemove, Usage
 from neartwin.balls import ball, bounds
 from neartwin.checks import integer, needed, positive
 from neartwin.errors import ParameterError, PrivacyError
@@ -61,49 +47,57 @@ def _randomized_response(event: Any) -> Usage:
     """Noise parameter p: uniform over the k buckets with probability p, else the truth."""
     p, k = rational(noise_parameter=event.noise_parameter), integer(at_least=1, num_buckets=int(event.num_buckets))
     if k == 1:
-        return use(NOTHING)
+        return usages.use(NOTHING)
     if not 0 < p <= 1:
         raise PrivacyError(f"randomized response with noise parameter {float(p):g} reveals all, or is none")
     own, other = 1 - p + p / k, p / k
-    return use(losses.FinitePair(p=(own, other, (k - 2) * other), q=(other, own, (k - 2) * other)))
+    return usages.use(losses.FinitePair(p=(own, other, (k - 2) * other), q=(other, own, (k - 2) * other)))
 
 
 def _zcdp(event: Any) -> Usage:
     """D_a <= xi + rho a; with rho = 0 the greatest loss is at most xi."""
     rho, xi = rational(rho=event.rho), rational(xi=event.xi)
-    return use(losses.ZeroConcentrated(rho=rho, xi=xi) if rho else losses.Approx(epsilon=xi, delta=0))
+    return usages.use(losses.ZeroConcentrated(rho=rho, xi=xi) if rho else losses.Approx(epsilon=xi, delta=0))
 
 
 def _discrete_gaussian(event: Any) -> Usage:
     """Tight for one answer; of several, or of an unknown number, by rho = sensitivity^2 / (2 sigma^2)."""
     sigma2, moved = rational(sigma=event.sigma) ** 2, rational(sensitivity=event.sensitivity)
     if event.dimension == 1:
-        return use(losses.DiscreteGaussian(sigma2=sigma2, sensitivity=math.floor(moved)) if moved >= 1 else NOTHING)
-    return use(losses.ZeroConcentrated(rho=moved**2 / (2 * positive(sigma=sigma2)))) if moved else use(NOTHING)
+        return usages.use(
+            losses.DiscreteGaussian(sigma2=sigma2, sensitivity=math.floor(moved)) if moved >= 1 else NOTHING
+        )
+    return (
+        usages.use(losses.ZeroConcentrated(rho=moved**2 / (2 * positive(sigma=sigma2))))
+        if moved
+        else usages.use(NOTHING)
+    )
 
 
 def _mixture(event: Any) -> Usage:
     deviation = positive(standard_deviation=rational(standard_deviation=event.standard_deviation))
     distances = [rational(sensitivities=one) / deviation for one in event.sensitivities]
     if not any(distances):
-        return use(NOTHING)
+        return usages.use(NOTHING)
     weights = [rational(sampling_probs=one) for one in event.sampling_probs]
     whole = sum(weights, Fraction(0))
     if abs(whole - 1) > Fraction(1, 10**9):
         raise ParameterError("sampling_probs", event.sampling_probs, "must sum to 1")
-    return use(losses.GaussianMixture(distances=distances, weights=[weight / whole for weight in weights]))  # nearly 1
+    return usages.use(
+        losses.GaussianMixture(distances=distances, weights=[weight / whole for weight in weights])
+    )  # nearly 1
 
 
 def _one(event: Any) -> PrivacyLoss:
     """All that is done to one batch, as one factor."""
-    (case,) = cost(from_event(event)).cases
-    return single(case)
+    (case,) = usages.cost(from_event(event)).cases
+    return usages.single(case)
 
 
 def _fixed(event: Any) -> Usage:
     """Batches of a fixed size without replacement (T1)."""
     batch, records = int(event.sample_size), int(event.source_dataset_size)
-    return use(training.without_replacement(_one(event.event), batch=batch, records=records))
+    return training.without_replacement(_one(event.event), batch=batch, records=records)
 
 
 def _with_replacement(event: Any) -> Usage:
@@ -114,7 +108,7 @@ def _with_replacement(event: Any) -> Usage:
 
 def _truncated(event: Any) -> Usage:
     if not (event.sampling_probability and event.truncated_batch_size and event.dataset_size):
-        return use(NOTHING)
+        return usages.use(NOTHING)
     return training.truncated_batches(
         noise_multiplier=event.noise_multiplier,
         rate=event.sampling_probability,
@@ -128,10 +122,10 @@ def _allocated(event: Any) -> Usage:
     """Gaussian steps of which a record is in some, drawn at random (T9, T12)."""
     drawn, steps = int(event.num_selected), int(event.num_steps)
     if drawn == 0:
-        return use(NOTHING)
+        return usages.use(NOTHING)
     if type(event.event).__name__ != "GaussianDpEvent":
         raise PrivacyError("random allocation covers Gaussian noise alone; state its (epsilon, delta) as Approx")
-    return use(losses.RandomAllocation(mu=_inverse(event.event), steps=steps, participations=drawn))
+    return usages.use(losses.RandomAllocation(mu=_inverse(event.event), steps=steps, participations=drawn))
 
 
 def _selected(event: Any) -> Usage:
@@ -142,18 +136,22 @@ def _selected(event: Any) -> Usage:
 def _sampled(event: Any) -> Usage:
     rate = rational(rate=event.sampling_probability)
     if rate == 0:
-        return use(NOTHING)
+        return usages.use(NOTHING)
     if type(event.event).__name__ == "NonPrivateDpEvent" and rate < 1:
-        return use(losses.Leak(delta=rate))
+        return usages.use(losses.Leak(delta=rate))
     inner = from_event(event.event)
-    return inner if rate == 1 else subsample(inner, rate)
+    return inner if rate == 1 else usages.subsample(inner, rate)
 
 
 def _trees(event: Any) -> Usage:
     """A record is in one tree, in one node of each of its full levels: floor(log2 steps) + 1 Gaussian answers at most."""
     steps = event.step_counts if isinstance(event.step_counts, Sequence) else [event.step_counts]
     most = max(integer(at_least=0, step_counts=int(one)) for one in steps)
-    return training.tree_with_restarts(noise_multiplier=event.noise_multiplier, steps=most) if most else use(NOTHING)
+    return (
+        training.tree_with_restarts(noise_multiplier=event.noise_multiplier, steps=most)
+        if most
+        else usages.use(NOTHING)
+    )
 
 
 def _inverse(event: Any) -> Fraction:
@@ -161,16 +159,18 @@ def _inverse(event: Any) -> Fraction:
 
 
 _EVENTS: Mapping[str, Callable[[Any], Usage]] = {
-    "NoOpDpEvent": lambda _: use(NOTHING),
-    "GaussianDpEvent": lambda e: use(losses.Gaussian(mu=_inverse(e))),
-    "LaplaceDpEvent": lambda e: use(losses.Laplace(epsilon=_inverse(e))),
-    "DiscreteLaplaceDpEvent": lambda e: use(
+    "NoOpDpEvent": lambda _: usages.use(NOTHING),
+    "GaussianDpEvent": lambda e: usages.use(losses.Gaussian(mu=_inverse(e))),
+    "LaplaceDpEvent": lambda e: usages.use(losses.Laplace(epsilon=_inverse(e))),
+    "DiscreteLaplaceDpEvent": lambda e: usages.use(
         losses.Geometric(epsilon=rational(noise=e.noise_parameter) * int(e.sensitivity), sensitivity=int(e.sensitivity))
     ),
     "RandomizedResponseDpEvent": _randomized_response,
     "ZCDpEvent": _zcdp,
-    "SelfComposedDpEvent": lambda e: repeated(from_event(e.event), int(e.count)) if e.count else use(NOTHING),
-    "ComposedDpEvent": lambda e: sequential(*map(from_event, e.events)) if e.events else use(NOTHING),
+    "SelfComposedDpEvent": lambda e: (
+        usages.repeated(from_event(e.event), int(e.count)) if e.count else usages.use(NOTHING)
+    ),
+    "ComposedDpEvent": lambda e: usages.sequential(*map(from_event, e.events)) if e.events else usages.use(NOTHING),
     "PoissonSampledDpEvent": _sampled,
     "SingleEpochTreeAggregationDpEvent": _trees,
     "SampledWithoutReplacementDpEvent": _fixed,
@@ -179,12 +179,12 @@ _EVENTS: Mapping[str, Callable[[Any], Usage]] = {
     "RandomAllocationDpEvent": _allocated,
     "RepeatAndSelectDpEvent": _selected,
     "MixtureOfGaussiansDpEvent": _mixture,
-    "EpsilonDeltaDpEvent": lambda e: use(
+    "EpsilonDeltaDpEvent": lambda e: usages.use(
         losses.Approx(epsilon=rational(epsilon=e.epsilon), delta=rational(delta=e.delta))
     ),
     "DiscreteGaussianDpEvent": _discrete_gaussian,
-    "ExponentialMechanismDpEvent": lambda e: use(losses.BoundedRange(epsilon=rational(epsilon=e.epsilon))),
-    "PermuteAndFlipDpEvent": lambda e: use(losses.Pure(epsilon=rational(epsilon=e.epsilon))),
+    "ExponentialMechanismDpEvent": lambda e: usages.use(losses.BoundedRange(epsilon=rational(epsilon=e.epsilon))),
+    "PermuteAndFlipDpEvent": lambda e: usages.use(losses.Pure(epsilon=rational(epsilon=e.epsilon))),
 }
 
 
@@ -199,7 +199,7 @@ _REFUSED: Mapping[str, str] = {
 }
 
 
-def to_event(done: AnyUsage) -> Any:
+def to_event(done: usages.AnyUsage) -> Any:
     """The `DpEvent` tree of a usage, for code that takes events.
 
     Noise is rounded down to floats, and rates, epsilons and deltas up, so that the event promises no more than the usage.
@@ -215,19 +215,19 @@ def to_event(done: AnyUsage) -> Any:
     0.1
     """
     (events,) = needed("interop", "dp_accounting.dp_event")
-    match usage := repeated(done, 1).each:
-        case Use(factor):
+    match usage := usages.repeated(done, 1).each:
+        case usages.Use(factor):
             return _written(events, factor)
-        case Repeated(each, count):
+        case usages.Repeated(each, count):
             return events.SelfComposedDpEvent(to_event(each), count)
-        case Sequential(parts):
+        case usages.Sequential(parts):
             made = [to_event(part) for part in parts]
             return made[0] if len(made) == 1 else events.ComposedDpEvent(made)
         case AddRemove(inner, (kind, fields)):
             return getattr(events, kind)(*(to_event(one) if isinstance(one, Usage) else one for one in fields))
         case AddRemove(inner, event):
             return event or to_event(inner)
-        case Sampled(inner, rate):
+        case usages.Sampled(inner, rate):
             return events.PoissonSampledDpEvent(float_above(rate), to_event(inner))
     raise PrivacyError(f"events have no {type(usage).__name__.lower()} usages; write the cost with to_pld instead")
 
@@ -298,7 +298,7 @@ _WRITTEN: Mapping[type[PrivacyLoss], Callable[[Any, Any], Any]] = {
 }
 
 
-def to_pld(done: AnyUsage | Cost, *, step: Number = "1e-3", tail: Number = "1e-15") -> Any:
+def to_pld(done: usages.AnyUsage | usages.Cost, *, step: Number = "1e-3", tail: Number = "1e-15") -> Any:
     """A pessimistic dp_accounting `PrivacyLossDistribution` of a whole under add/remove.
 
     The certified deltas at the grid's points are made convex from below, and their dots connected. The hull of upper bounds of a
@@ -313,7 +313,7 @@ def to_pld(done: AnyUsage | Cost, *, step: Number = "1e-3", tail: Number = "1e-1
         ParameterError: dp_accounting is not installed, or the grid has more than 200,000 points.
     """
     pmf, distribution = needed("interop", "dp_accounting.pld.pld_pmf", "dp_accounting.pld.privacy_loss_distribution")
-    total = done if isinstance(done, Cost) else cost(done)
+    total = done if isinstance(done, usages.Cost) else usages.cost(done)
     if total.neighbours != "add_remove":
         raise PrivacyError("a PLD has an add and a remove order; account the whole under add_remove")
     spacing = float(positive(step=rational(step=step)))

@@ -10,8 +10,18 @@ from fractions import Fraction
 from itertools import accumulate
 
 from neartwin import losses
-from neartwin.accounting.usage import AddRemove, Usage, cost, group_loss, parallel, repeated, sample_loss, sequential
-from neartwin.balls import ball, binomial_cdf, bounds
+from neartwin.accounting.usage import (
+    AddRemove,
+    Usage,
+    cost,
+    group_loss,
+    parallel,
+    repeated,
+    sample_loss,
+    sequential,
+    use,
+)
+from neartwin.balls import ball, binomial_cdf, closely
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, float_below, rational, root_above
@@ -58,7 +68,7 @@ def fixed_batches(
     factor = losses.Gaussian(mu=_inverse(noise_multiplier))
     if replacement:
         return repeated(with_replacement(factor, batch=batch, records=records), steps)
-    return AddRemove(repeated(without_replacement(factor, batch=batch, records=records), steps))
+    return repeated(without_replacement(factor, batch=batch, records=records), steps)
 
 
 def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, records: int, steps: int) -> Usage:
@@ -77,16 +87,17 @@ def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, r
     if size >= whole:
         return repeated(drawn, steps)
     event = "TruncatedSubsampledGaussianDpEvent", (whole, float_above(share), size, float_below(1 / mu))
-    low, high = map(Fraction, bounds(lambda: 1 - binomial_cdf(whole - 1, size - 1, ball(share))))
+    low, high = closely(lambda: 1 - binomial_cdf(whole - 1, size - 1, ball(share)))
     if low <= NEGLIGIBLE:
-        return repeated(AddRemove(sequential(drawn, losses.Leak(delta=high)), event), steps)
-    more = bounds(lambda: 1 - binomial_cdf(whole, size, ball(share)))[1]
-    kept = min(Fraction(more) * size / whole / low, share)
-    options = (drawn, losses.SubsampledGaussian(mu=2 * mu, rate=kept))
-    known = 1 - high + low
-    one = losses.PublicChoice(options=options, weights=((1 - high) / known, low / known))
-    step = sequential(one, losses.Leak(delta=1 - known)) if known < 1 else repeated(one, 1)
-    return repeated(AddRemove(step, event), steps)
+        rest = losses.Leak(delta=high, attained=False)
+        return repeated(AddRemove(sequential(drawn, rest), event, single=True), steps)
+    more = closely(lambda: 1 - binomial_cdf(whole, size, ball(share)))[1]
+    cut = losses.SubsampledGaussian(mu=2 * mu, rate=min(more * size / whole / low, share))
+    known = low if 1 - high <= NEGLIGIBLE else 1 - high + low
+    weights = (known - low) / known, low / known
+    one = cut if known == low else losses.PublicChoice(options=(drawn, cut), weights=weights)
+    step = sequential(one, losses.Leak(delta=1 - known, attained=False)) if known < 1 else repeated(one, 1)
+    return repeated(AddRemove(step, event, single=True), steps)
 
 
 def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> Usage:
@@ -112,7 +123,7 @@ def balls_in_bins(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> U
     return repeated(losses.RandomAllocation(mu=mu, steps=steps), 1)
 
 
-def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> PrivacyLoss:
+def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
     """A mechanism on a batch of a fixed size, drawn without replacement (T1).
 
     Args:
@@ -126,7 +137,7 @@ def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Pri
     size, whole = integer(at_least=1, batch=batch), integer(at_least=2, records=records)
     if size >= whole:
         raise ParameterError("batch", batch, f"must be below the number of records, {whole}")
-    return sample_loss(_replaced(factor, 1), Fraction(size, whole))
+    return AddRemove(use(sample_loss(_replaced(factor, 1), Fraction(size, whole))), single=True)
 
 
 def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
@@ -150,7 +161,7 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
         chosen = losses.PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
     except ParameterError:
         raise PrivacyError(f"no theorem here draws {factor!r}, which may reveal all, with replacement") from None
-    return sequential(chosen, losses.Leak(delta=beyond)) if beyond else repeated(chosen, 1)
+    return sequential(chosen, losses.Leak(delta=beyond, attained=False)) if beyond else repeated(chosen, 1)
 
 
 def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
@@ -251,16 +262,18 @@ def _drawn(mu: Fraction, rate: Fraction, draws: int, steps: int) -> Usage:
     """Steps that meet one record as often as `draws` independent draws of this rate do, each time by mu."""
     weights, beyond = _weights(rate, draws)
     mixture = losses.GaussianMixture(distances=[k * mu for k in range(len(weights))], weights=weights)
-    return repeated(sequential(mixture, losses.Leak(delta=beyond)) if beyond else mixture, steps)
+    rest = (losses.Leak(delta=beyond, attained=False),) if beyond else ()
+    return repeated(sequential(mixture, *rest), steps)
 
 
 def _weights(rate: Fraction, draws: int) -> tuple[list[Fraction], Fraction]:
     """The law of how many draws take one record, given that they are not too many, and the probability that they are."""
     open_probability(rate=rate)
-    weights, beyond = [(1 - rate) ** draws], 1 - (1 - rate) ** draws
+    none = (1 - rate) ** draws if draws <= MOST_DRAWS else closely(lambda: (1 - ball(rate)) ** draws)[0]
+    weights, beyond = [none], 1 - none
     while beyond > NEGLIGIBLE and len(weights) <= min(draws, MOST_DRAWS):
         k = len(weights)
-        weights.append(math.comb(draws, k) * rate**k * (1 - rate) ** (draws - k))
+        weights.append(weights[-1] * (draws - k + 1) / k * rate / (1 - rate))
         beyond -= weights[-1]
     return [weight / (1 - beyond) for weight in weights], beyond
 

@@ -9,7 +9,7 @@ question. So `Cost` keeps all of them, and each view is the maximum over them.
 Proofs: docs/proofs/composition.md, (C1) disjoint parts, (C2) samples, (C3) groups.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
@@ -167,10 +167,12 @@ class AddRemove:
     """A usage whose proof is for a unit that joins or leaves, and not for one that is replaced.
 
     event: the event of dp_accounting, where no other usage says the same: the one that was read, or its kind and its fields.
+    single: whether it is for one unit of a given number alone, so that groups and samples are refused.
     """
 
     inner: "Usage"
     event: Any = field(default=None, compare=False)
+    single: bool = False
 
 
 Usage = Use | Repeated | Sequential | Parallel | Sampled | Grouped | AddRemove
@@ -261,7 +263,9 @@ def cost(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     total = _read(usage)
     inner, size = (total.inner, total.size) if isinstance(total, Grouped) else (total, 1)
     if size > 1:
-        _refuse_parallel(inner)
+        _refuse_single(inner, "a group")
+        if any(isinstance(part, Parallel) for part in _within(inner)):
+            raise PrivacyError("a group may have members in every part: account the parts as `sequential` for a group")
     cases = _cases(inner, neighbours)
     if size > 1:
         cases = tuple(compose([group_loss(f, size) * count for f, count in case.uses.items()]) for case in cases)
@@ -309,6 +313,7 @@ def _cases(usage: Usage, neighbours: str) -> tuple[Composition, ...]:
         case AddRemove(inner):
             return _cases(inner, neighbours)
         case Sampled(inner, rate):
+            _refuse_single(inner, "a random sample")
             return _worst(Composition.of(sample_loss(single(case), rate)) for case in _cases(inner, neighbours))
         case Grouped():
             raise PrivacyError("a group meets a usage as a whole: for_group(...) stands around everything, not inside")
@@ -377,19 +382,22 @@ def single(case: Composition) -> PrivacyLoss:
     )
 
 
-def _refuse_parallel(usage: Usage) -> None:
-    match usage:
-        case Parallel():
-            raise PrivacyError("a group may have members in every part: account the parts as `sequential` for a group")
-        case Sequential(parts):
-            for part in parts:
-                _refuse_parallel(part)
-        case Repeated(inner, _) | Sampled(inner, _) | Grouped(inner, _) | AddRemove(inner):
-            _refuse_parallel(inner)
-        case Use():
-            pass
-        case _:
-            assert_never(usage)
+def _within(usage: Any) -> Iterator[Usage]:
+    """A usage and all inside it."""
+    yield usage
+    for name in ("inner", "each"):
+        if hasattr(usage, name):
+            yield from _within(getattr(usage, name))
+    for part in getattr(usage, "parts", ()):
+        yield from _within(part)
+
+
+def _refuse_single(usage: Usage, what: str) -> None:
+    if any(isinstance(part, AddRemove) and part.single for part in _within(usage)):
+        raise PrivacyError(
+            f"batches of a fixed or largest size cost {what} what no theorem here says, for records drive each other out of a "
+            "batch; draw Poisson batches"
+        )
 
 
 def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
@@ -423,8 +431,8 @@ def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
             return losses.SubsampledFinite(base=factor, rate=rate)
         case losses.Approx(epsilon=epsilon, delta=delta):
             return losses.Approx(epsilon=_amplified(epsilon, rate), delta=delta * rate)
-        case losses.Leak(delta=delta):
-            return losses.Leak(delta=delta * rate)
+        case losses.Leak(delta=delta, attained=attained):
+            return losses.Leak(delta=delta * rate, attained=attained)
     if stated := factor.stated_pure():
         return losses.Pure(epsilon=_amplified(stated, rate))
     raise _uncovered(factor, "amplifies {} by sampling")
@@ -464,7 +472,7 @@ def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:
             return losses.ZeroConcentrated(rho=size**2 * rho)
         case losses.Approx(epsilon=epsilon, delta=delta):
             return _group_approximate(factor, epsilon, delta, size)
-        case losses.Leak(delta=delta):
+        case losses.Leak(delta=delta, attained=True):
             return _group_approximate(factor, Fraction(0), delta, size)
     if (most := Composition.of(factor).pure().upper) < inf:
         return losses.Pure(epsilon=size * (factor.stated_pure() or Fraction(most)))

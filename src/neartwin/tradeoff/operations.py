@@ -23,30 +23,17 @@ from neartwin.balls import Exact, ball
 from neartwin.checks import integer, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
+from neartwin.tradeoff import functions
 from neartwin.tradeoff.families import EpsilonDelta, Gaussian, Laplace, identity
 from neartwin.tradeoff.finite import FinitePair, product, randomized_response_power
-from neartwin.tradeoff.functions import (
-    TINY,
-    UNIT,
-    Argument,
-    DerivedCurve,
-    TradeOff,
-    as_floats,
-    certified,
-    clipped,
-    closed_form,
-    ends,
-    finite,
-    levels,
-    mapped,
-)
+from neartwin.tradeoff.functions import Argument, TradeOff
 from neartwin.tradeoff.polygons import delta_by_points, knots_below, pair_through
 
 MOST_OUTCOMES = 1 << 22  # of a product of finite pairs: 32 MB an array
 
 
 @dataclass(frozen=True, slots=True)
-class Inverse(DerivedCurve):
+class Inverse(functions.DerivedCurve):
     """f^-1(a) = inf of t with f(t) <= a, for a curve without a closed form of it: by bisection, bracketed."""
 
     def inverse(self) -> TradeOff:
@@ -55,24 +42,24 @@ class Inverse(DerivedCurve):
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """Both ends of a cell in which f crosses alpha: surely above it at the lower, surely not at the upper."""
-        return _crossing(self.of, as_floats(levels(alpha=alpha)))
+        return _crossing(self.of, functions.as_floats(functions.levels(alpha=alpha)))
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """1 - beta."""
         beta = self.beta(alpha)
-        lower, upper = ends(beta)
-        return clipped(np.nextafter(1 - upper, -1), np.nextafter(1 - lower, 2), beta.method)
+        lower, upper = functions.ends(beta)
+        return functions.clipped(np.nextafter(1 - upper, -1), np.nextafter(1 - lower, 2), beta.method)
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """1 - e^epsilon (1 - delta of the curve at -epsilon)."""
-        wanted = finite(epsilon=epsilon)
+        wanted = functions.finite(epsilon=epsilon)
         opposite = self.of.delta(np.frompyfunc(lambda one: -Fraction(one), 1, 1)(wanted))
 
         def turned(end: float, exponent: Exact) -> arb:
             growth = ball(exponent).exp()
             return (1 - growth * (1 - ball(end))).max(1 - growth)
 
-        return mapped(turned, opposite, wanted, method="turned")
+        return functions.mapped(turned, opposite, wanted, method="turned")
 
 
 def _crossing(curve: TradeOff, level: FloatArray) -> Interval[FloatArray]:
@@ -82,7 +69,7 @@ def _crossing(curve: TradeOff, level: FloatArray) -> Interval[FloatArray]:
     """
     flat = level.ravel()
     low, high = np.zeros_like(flat), np.ones_like(flat)
-    above, below = np.full_like(flat, 0.5 * float(sum(ends(curve.beta(np.array(0.0)))))) - flat, -flat
+    above, below = np.full_like(flat, 0.5 * float(sum(functions.ends(curve.beta(np.array(0.0)))))) - flat, -flat
     point, open_ = np.zeros_like(flat), np.flatnonzero(above > 0)
     for turn in range(60):
         if not open_.size:
@@ -92,7 +79,7 @@ def _crossing(curve: TradeOff, level: FloatArray) -> Interval[FloatArray]:
         x = a + (b - a) * np.where(halved, 0.5, fa / (fa - fb))
         moved = np.abs(x - point[open_])
         point[open_] = x
-        value = 0.5 * sum(ends(curve.beta(x))) - flat[open_]
+        value = 0.5 * sum(functions.ends(curve.beta(x))) - flat[open_]
         up = value > 0
         # the end that stays counts half, so that it moves soon
         low[open_], above[open_] = np.where(up, x, a), np.where(up, value, 0.5 * fa)
@@ -100,15 +87,15 @@ def _crossing(curve: TradeOff, level: FloatArray) -> Interval[FloatArray]:
         open_ = open_[moved > 1e-14 * x]
     left = _proved(curve, flat, point, -1)
     right = _proved(curve, flat, point, 1)
-    return clipped(left.reshape(level.shape), right.reshape(level.shape), "false position")
+    return functions.clipped(left.reshape(level.shape), right.reshape(level.shape), "false position")
 
 
 def _proved(curve: TradeOff, level: FloatArray, point: FloatArray, side: int) -> FloatArray:
     """The first of the places point + side * step, for growing steps, where the curve is surely on that side of the level."""
-    found, step, open_ = point.copy(), 4 * UNIT * point + TINY, np.arange(point.size)
+    found, step, open_ = point.copy(), 4 * functions.UNIT * point + functions.TINY, np.arange(point.size)
     while open_.size:
         x = np.clip(point[open_] + side * step[open_], 0.0, 1.0)
-        lower, upper = ends(curve.beta(x))
+        lower, upper = functions.ends(curve.beta(x))
         sure = (lower > level[open_]) | (x <= 0) if side < 0 else (upper <= level[open_]) | (x >= 1)
         found[open_[sure]] = x[sure]
         open_ = open_[~sure]
@@ -133,25 +120,25 @@ class Maximum:
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The largest, end by end."""
-        parts = [ends(curve.beta(alpha)) for curve in self.of]
-        return clipped(
+        parts = [functions.ends(curve.beta(alpha)) for curve in self.of]
+        return functions.clipped(
             np.max([lower for lower, _ in parts], axis=0), np.max([upper for _, upper in parts], axis=0), "maximum"
         )
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """The smallest, end by end."""
-        parts = [ends(curve.power(alpha)) for curve in self.of]
-        return clipped(
+        parts = [functions.ends(curve.power(alpha)) for curve in self.of]
+        return functions.clipped(
             np.min([lower for lower, _ in parts], axis=0), np.min([upper for _, upper in parts], axis=0), "maximum"
         )
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """A bracket by points and corners; never above the smallest of the parts' own."""
-        wanted = as_floats(finite(epsilon=epsilon))
-        smallest = np.min([ends(curve.delta(epsilon))[1] for curve in self.of], axis=0)
-        lower, upper = ends(delta_by_points(self, wanted))
+        wanted = functions.as_floats(functions.finite(epsilon=epsilon))
+        smallest = np.min([functions.ends(curve.delta(epsilon))[1] for curve in self.of], axis=0)
+        lower, upper = functions.ends(delta_by_points(self, wanted))
         upper = np.minimum(upper, smallest)
-        return clipped(np.minimum(lower, upper), upper, "maximum")
+        return functions.clipped(np.minimum(lower, upper), upper, "maximum")
 
 
 def maximum(*curves: TradeOff) -> TradeOff:
@@ -196,7 +183,7 @@ def symmetrised(curve: TradeOff) -> TradeOff:
 
 
 @dataclass(frozen=True, slots=True)
-class WithFailure(DerivedCurve):
+class WithFailure(functions.DerivedCurve):
     """f (x) f_{0,delta}: (1 - delta) f(a/(1 - delta)), and 0 from 1 - delta on. The mass delta may give all away."""
 
     failure: Fraction
@@ -208,11 +195,11 @@ class WithFailure(DerivedCurve):
     def _inner(self, alpha: Argument) -> Any:
         """The type I error alpha/(1 - delta), exactly, cut at 1."""
         share = np.frompyfunc(lambda level: min(Fraction(level) / (1 - self.failure), Fraction(1)), 1, 1)
-        return share(levels(alpha=alpha))
+        return share(functions.levels(alpha=alpha))
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The scaled curve."""
-        return mapped(
+        return functions.mapped(
             lambda end: (1 - self.failure) * Fraction(end),
             self.of.beta(self._inner(alpha)),
             method="failure mass apart",
@@ -228,7 +215,7 @@ class WithFailure(DerivedCurve):
 
     def _with_mass(self, inner: Interval[FloatArray]) -> Interval[FloatArray]:
         mass, kept = self.failure, 1 - self.failure
-        return mapped(lambda end: mass + kept * Fraction(end), inner, method="failure mass apart")
+        return functions.mapped(lambda end: mass + kept * Fraction(end), inner, method="failure mass apart")
 
 
 def with_failure(curve: TradeOff, delta: Number) -> TradeOff:
@@ -258,7 +245,7 @@ def with_failure(curve: TradeOff, delta: Number) -> TradeOff:
 
 
 @dataclass(frozen=True, slots=True)
-class Group(DerivedCurve):
+class Group(functions.DerivedCurve):
     """1 - (1 - f)^{o k}: the curve of k units at once, for a mechanism that is f-DP for one (Thm 2.14)."""
 
     k: int
@@ -269,30 +256,38 @@ class Group(DerivedCurve):
 
     def _steps(self, alpha: Argument) -> tuple[FloatArray, FloatArray]:
         # 1 - f increases, so each end steps on its own
-        low, high = ends(self.of.power(alpha))
+        low, high = functions.ends(self.of.power(alpha))
         for _ in range(self.k - 2):
-            low, high = ends(self.of.power(low))[0], ends(self.of.power(high))[1]
+            low, high = functions.ends(self.of.power(low))[0], functions.ends(self.of.power(high))[1]
         return low, high
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The curve f after k - 1 steps of 1 - f."""
         if isinstance(self.of, EpsilonDelta):
             curve = self.of
-            return closed_form(lambda a: 1 - curve.stepped(a, self.k), levels(alpha=alpha), method="iterated")
+            return functions.closed_form(
+                lambda a: 1 - curve.stepped(a, self.k), functions.levels(alpha=alpha), method="iterated"
+            )
         low, high = self._steps(alpha)
-        return clipped(ends(self.of.beta(high))[0], ends(self.of.beta(low))[1], "iterated")
+        return functions.clipped(
+            functions.ends(self.of.beta(high))[0], functions.ends(self.of.beta(low))[1], "iterated"
+        )
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """All k steps of 1 - f."""
         if isinstance(self.of, EpsilonDelta):
             curve = self.of
-            return closed_form(lambda a: curve.stepped(a, self.k), levels(alpha=alpha), method="iterated")
+            return functions.closed_form(
+                lambda a: curve.stepped(a, self.k), functions.levels(alpha=alpha), method="iterated"
+            )
         low, high = self._steps(alpha)
-        return clipped(ends(self.of.power(low))[0], ends(self.of.power(high))[1], "iterated")
+        return functions.clipped(
+            functions.ends(self.of.power(low))[0], functions.ends(self.of.power(high))[1], "iterated"
+        )
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """A bracket by points and corners."""
-        return delta_by_points(self, as_floats(finite(epsilon=epsilon)))
+        return delta_by_points(self, functions.as_floats(functions.finite(epsilon=epsilon)))
 
 
 def group(curve: TradeOff, k: int) -> TradeOff:
@@ -411,19 +406,21 @@ def from_profile(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number]
     >>> round(curve.beta("0.3").lower, 9), round(curve.beta("0.01").lower, 9)
     (0.5, 0.922817182)
     """
-    slope = as_floats(finite(epsilon=epsilon))
+    slope = functions.as_floats(functions.finite(epsilon=epsilon))
     if np.any(slope < 0):
         raise ParameterError("epsilon", epsilon, "must not be negative")
-    lost = as_floats(levels(delta=delta))
+    lost = functions.as_floats(functions.levels(delta=delta))
     if slope.shape != lost.shape or slope.ndim != 1:
         raise ParameterError("delta", delta, "must give one value for each epsilon")
     # e^-e (1 - delta - a) is the line of slope e^-e with delta' = 1 - e^-e (1 - delta)
-    mirrored = 1 - np.exp(-slope) * (1 - lost) * (1 - (8 + slope) * UNIT)
+    mirrored = 1 - np.exp(-slope) * (1 - lost) * (1 - (8 + slope) * functions.UNIT)
     slopes = np.concatenate((slope, -slope, [0.0]))
     heights = np.concatenate((lost, np.clip(mirrored, 0.0, 1.0), [1.0 if slope.size else 0.0]))
     # the rounding of epsilon moves e^epsilon by |epsilon| units
-    alphas, betas = knots_below(np.exp(slopes) * (1 + (8 + np.abs(slopes)) * UNIT), 1 - heights - 8 * UNIT)
-    return pair_through(alphas, np.where(alphas >= 1, 0.0, np.maximum(betas - 16 * UNIT, 0.0)))
+    alphas, betas = knots_below(
+        np.exp(slopes) * (1 + (8 + np.abs(slopes)) * functions.UNIT), 1 - heights - 8 * functions.UNIT
+    )
+    return pair_through(alphas, np.where(alphas >= 1, 0.0, np.maximum(betas - 16 * functions.UNIT, 0.0)))
 
 
 def violations(
@@ -475,8 +472,10 @@ class WitnessPair:
     def cdf_Q(self, x: FloatArray) -> Interval[FloatArray]:
         """Q[X <= x]: f(1 - x) below 1, all from 1 on."""
         points = np.asarray(x, dtype=np.float64)
-        lower, upper = (np.where(points >= 1, 1.0, end) for end in ends(self.curve.beta(1 - np.clip(points, 0.0, 1.0))))
-        return certified(lower, upper, "f(1-x)")
+        lower, upper = (
+            np.where(points >= 1, 1.0, end) for end in functions.ends(self.curve.beta(1 - np.clip(points, 0.0, 1.0)))
+        )
+        return functions.certified(lower, upper, "f(1-x)")
 
     def atom(self) -> Interval[FloatArray]:
         """Q's mass at 1, where P has none: 1 - f(0)."""

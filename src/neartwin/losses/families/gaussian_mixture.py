@@ -17,15 +17,7 @@ from neartwin.checks import in_floats, several
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, floats_around, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.families.gaussian import (
-    PLACES,
-    QUARTER,
-    GaussianPair,
-    NormalRatioSum,
-    OfAngles,
-    Strip,
-    SubsampledGaussianPair,
-)
+from neartwin.losses.families import gaussian
 from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
@@ -37,13 +29,17 @@ Law = tuple[tuple[Fraction, Fraction], ...]  # distances in deviations of the no
 
 
 @dataclass(frozen=True, slots=True)
-class MixtureStrip(Strip):
+class MixtureStrip(gaussian.Strip):
     """The growth off the real line: mu is the greatest distance, q the probability of any but the least."""
 
     shifts: tuple[float, ...]
     weights: tuple[float, ...]
-    turn: OfAngles = field(default=lambda theta: np.tan(np.minimum(theta, QUARTER)), kw_only=True)  # (S17)
-    widest: OfAngles = field(default=lambda theta: np.maximum(QUARTER - theta, 0.0), kw_only=True)  # (S18)
+    turn: gaussian.OfAngles = field(
+        default=lambda theta: np.tan(np.minimum(theta, gaussian.QUARTER)), kw_only=True
+    )  # (S17)
+    widest: gaussian.OfAngles = field(
+        default=lambda theta: np.maximum(gaussian.QUARTER - theta, 0.0), kw_only=True
+    )  # (S18)
 
     def hidden(self, tilt: float) -> float:
         """An upper bound on -log E X of (S17); inf where the least distance is not 0."""
@@ -51,13 +47,13 @@ class MixtureStrip(Strip):
             return 0.0
         if self.shifts[0] > 0:
             return math.inf
-        grown = np.exp(np.multiply.outer(self.shifts, PLACES) - 0.5 * np.square(self.shifts)[:, None])
+        grown = np.exp(np.multiply.outer(self.shifts, gaussian.PLACES) - 0.5 * np.square(self.shifts)[:, None])
         k = np.array(self.weights[1:]) @ grown[1:] / self.weights[0]
-        least = min(-tilt * math.log(self.weights[0]), float(np.min(tilt * np.log1p(k) - log_ndtr(PLACES))))
+        least = min(-tilt * math.log(self.weights[0]), float(np.min(tilt * np.log1p(k) - log_ndtr(gaussian.PLACES))))
         return least * (1 + 1e-9)
 
 
-class GaussianMixtureSum(NormalRatioSum):
+class GaussianMixtureSum(gaussian.NormalRatioSum):
     """`count` steps of one direction."""
 
     def __init__(self, law: Law, count: int, direction: Direction) -> None:
@@ -201,9 +197,9 @@ class GaussianMixture(PrivacyLoss):
             raise ParameterError("direction", "replace", "is not defined for a mixture of add/remove laws")
         (least, weight), *rest = self.law
         if not rest:
-            return GaussianPair(least)
+            return gaussian.GaussianPair(least)
         if least == 0 and len(rest) == 1:
-            return SubsampledGaussianPair(rest[0][0], 1 - weight, direction)
+            return gaussian.SubsampledGaussianPair(rest[0][0], 1 - weight, direction)
         return GaussianMixturePair(self.law, direction)
 
     def stated_rho(self) -> Fraction:

@@ -27,16 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray, halved
+from neartwin.losses.families import rare_slices
 from neartwin.losses.families.public_choice import ChoiceSum
-from neartwin.losses.families.rare_slices import (
-    Edges,
-    Panels,
-    SeldomSampled,
-    SlicedSum,
-    log_height,
-    log_odds_at,
-    logsumexp,
-)
 from neartwin.losses.inversion import contour
 from neartwin.losses.inversion.contour import Bounds, Contour, ContourRule
 from neartwin.losses.inversion.contour_search import CONTOUR, NO_LINE, Answer, invert, narrow
@@ -216,7 +208,7 @@ def tilted(logs: FloatArray, losses: FloatArray) -> FloatArray:
         logs: Logarithms of the tilted masses, (tilts, places).
         losses: At the places, (places,).
     """
-    k = logsumexp(logs, axis=1)
+    k = rare_slices.logsumexp(logs, axis=1)
     weights = np.exp(logs - k[:, None])
     mean = weights @ losses
     return np.array([k, mean, np.maximum(weights @ np.square(losses) - mean * mean, 0.0)])
@@ -320,7 +312,7 @@ class Ladder:
         variation = min(sum(one.variation for one in total.summands) * (1 + 1e-12), 1.0) if infinity == 0 else 1.0
         return cls(laws, others, variation, -math.log1p(-infinity) * (1 + 1e-12), log_delta)
 
-    def place(self, law: SeldomSampled, log_odds: float) -> float:
+    def place(self, law: rare_slices.SeldomSampled, log_odds: float) -> float:
         """The edge u of a law at a rung, where one of its k_j is k; rungs are at one k for all laws.
 
         Args:
@@ -335,7 +327,7 @@ class Ladder:
         for log_weight, law in self.options:
             steep, place = STEEPNESS * law.mu, self.place(law, log_odds)
             moved = np.array([log_beyond(steep, place - shift) for shift in law.shifts.tolist()])
-            own = float(logsumexp(law.odds + moved))
+            own = float(rare_slices.logsumexp(law.odds + moved))
             beyond, copies = log_beyond(steep, place), log_weight + 1e-11
             added = float(np.logaddexp(added, copies + np.logaddexp(own, beyond + math.log(self.variation))))
             mass = float(np.logaddexp(mass, copies + beyond))
@@ -344,7 +336,9 @@ class Ladder:
     @cached_property
     def top(self) -> float:
         """The logarithm of k at the last rung."""
-        lowest = min(float(logsumexp(log_odds_at(law, np.ones(1)))[0]) for _, law in self.options)
+        lowest = min(
+            float(rare_slices.logsumexp(rare_slices.log_odds_at(law, np.ones(1)))[0]) for _, law in self.options
+        )
         step = min(law.mu for _, law in self.options) * PLACES
         count = int((HIGHEST * max(law.mu for _, law in self.options) + RISE) / step)
         goal = self.log_delta + math.log(NEGLIGIBLE)
@@ -361,8 +355,8 @@ class Ladder:
         """
         lowest = max(
             max(
-                float(logsumexp(law.odds)) + math.log(LOWEST),
-                float(logsumexp(log_odds_at(law, np.full(1, LEFTMOST)))[0]),
+                float(rare_slices.logsumexp(law.odds)) + math.log(LOWEST),
+                float(rare_slices.logsumexp(rare_slices.log_odds_at(law, np.full(1, LEFTMOST)))[0]),
             )
             for _, law in self.options
         )
@@ -372,15 +366,16 @@ class Ladder:
         return np.append(np.log(np.expm1(losses[:-1])), self.top)
 
     @cached_property
-    def options(self) -> list[tuple[float, SeldomSampled]]:
+    def options(self) -> list[tuple[float, rare_slices.SeldomSampled]]:
         """All options of all laws, each with the logarithm of how many copies are of it on average."""
         return [(math.log(law.count) + weight, one) for law in self.laws for weight, one in law.choices]
 
     @cached_property
-    def panels(self) -> list[list[Panels]]:
+    def panels(self) -> list[list[rare_slices.Panels]]:
         """The panels of each law's options."""
         return [
-            [Panels(one, STEEPNESS * one.mu, self.place(one, self.top)) for _, one in law.choices] for law in self.laws
+            [rare_slices.Panels(one, STEEPNESS * one.mu, self.place(one, self.top)) for _, one in law.choices]
+            for law in self.laws
         ]
 
     @cached_property
@@ -398,7 +393,10 @@ class Ladder:
             shown.append((law.count, options, masses, at))
 
         def heights(options: list[tuple[Any, ...]], log_odds: float) -> FloatArray:
-            each = [np.exp(log_height(steep * (u - self.place(one, log_odds)))[0]) for one, steep, u, *_ in options]
+            each = [
+                np.exp(rare_slices.log_height(steep * (u - self.place(one, log_odds)))[0])
+                for one, steep, u, *_ in options
+            ]
             return np.concatenate(each)
 
         others_deviation = math.sqrt(sum(one.cumulants(1.0)[2] for one in self.others))
@@ -424,7 +422,7 @@ class Ladder:
     def log_delta_at(self, eps: float) -> float:
         """About log delta, by the estimates at the terms' saddles; infinity where no tilt of a term has one."""
         each = [float(np.fmin.reduce(log - tilts * (eps - at), initial=np.inf)) for at, log, tilts in self.curves]
-        return float(logsumexp(np.array(each)))
+        return float(rare_slices.logsumexp(np.array(each)))
 
     @cached_property
     def curves(self) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
@@ -458,10 +456,11 @@ class Ladder:
         def slice_of(i: int, count: int, low: float, high: float) -> Any:
             law = self.laws[i]
             edges = [
-                Edges(*(self.place(one, k) if k > -math.inf else k for k in (low, high))) for _, one in law.choices
+                rare_slices.Edges(*(self.place(one, k) if k > -math.inf else k for k in (low, high)))
+                for _, one in law.choices
             ]
             each, own = zip(law.choices, self.panels[i], edges, strict=True), count if len(edges) == 1 else 1
-            parts = [SlicedSum(one, own, panels, edge) for (_, one), panels, edge in each]
+            parts = [rare_slices.SlicedSum(one, own, panels, edge) for (_, one), panels, edge in each]
             return parts[0] if len(parts) == 1 else ChoiceSum(parts, [math.exp(log) for log, _ in law.choices], count)
 
         above, every = float(self.places[j]), range(len(self.laws))

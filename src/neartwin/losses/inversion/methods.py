@@ -19,23 +19,8 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion import chernoff
+from neartwin.losses.inversion import contour_search as search
 from neartwin.losses.inversion.contour import Bounds, ContourRule
-from neartwin.losses.inversion.contour_search import (
-    CLOSED,
-    CONTOUR,
-    FLOOR,
-    NARROW,
-    NO_LINE,
-    RARE,
-    Answer,
-    by_line,
-    by_short_line,
-    common,
-    ends,
-    lines_at,
-    narrow,
-    short_line,
-)
 from neartwin.losses.inversion.great_losses import NONE, apart
 from neartwin.losses.inversion.total import Saddle, SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError, U, ordered
@@ -67,7 +52,7 @@ class Method(NamedTuple):
     """
 
     enough: float
-    epsilon: Callable[[float, float], Answer]
+    epsilon: Callable[[float, float], search.Answer]
     lines: Callable[[float], Iterator[tuple[str, ContourRule, Saddle]]] | None = None
     most: int = LINES
 
@@ -75,7 +60,7 @@ class Method(NamedTuple):
 def _worth(total: SumOfLosses) -> float:
     """The relative width from which further lines, rungs or bounds of so many laws cost more than they give."""
     more = total.laws - len(total.summands)
-    return NARROW if more == 0 else ROUGH if more < MANY else LOOSE
+    return search.NARROW if more == 0 else ROUGH if more < MANY else LOOSE
 
 
 def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
@@ -91,37 +76,39 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
         yield Method(1e-13, partial(by_closed_form, total))
         return
     if special is not None:
-        yield Method(enough, partial(by_short_line, total), partial(_short_line, total, width), SPECIAL_LINES)
+        yield Method(enough, partial(search.by_short_line, total), partial(_short_line, total, width), SPECIAL_LINES)
         yield Method(enough, partial(special.epsilon, total), partial(special.lines, total), SPECIAL_LINES)
-    levels = (NARROW,) if special is not None else (ROUGH, NARROW)
-    yield Method(enough, partial(by_line, total, rtol=rtol), partial(_lines, total, rtol, levels))
-    for wider, level in zip((NARROW, *FURTHER), FURTHER, strict=False):
+    levels = (search.NARROW,) if special is not None else (ROUGH, search.NARROW)
+    yield Method(enough, partial(search.by_line, total, rtol=rtol), partial(_lines, total, rtol, levels))
+    for wider, level in zip((search.NARROW, *FURTHER), FURTHER, strict=False):
         if rtol < wider:
-            yield Method(max(level, rtol), partial(by_line, total, rtol=rtol, levels=(level,)))
+            yield Method(max(level, rtol), partial(search.by_line, total, rtol=rtol, levels=(level,)))
 
 
 def _short_line(total: SumOfLosses, width: float, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
-    at, line = short_line(total, Saddle.for_eps(total, eps))
+    at, line = search.short_line(total, Saddle.for_eps(total, eps))
     low, high = line.delta(np.array([at.eps]))
     if not high[0] - low[0] <= width * high[0]:
         raise NoCertificateError
-    yield CONTOUR, line, at
+    yield search.CONTOUR, line, at
 
 
 def _lines(
     total: SumOfLosses, rtol: float, levels: tuple[float, ...], eps: float
 ) -> Iterator[tuple[str, ContourRule, Saddle]]:
     at, line = Saddle.for_eps(total, eps), None
-    for name, line in lines_at(total, at, rtol, levels):
+    for name, line in search.lines_at(total, at, rtol, levels):
         yield name, line, at
-    part, great = apart(total, eps, RARE * math.exp(at.log_delta)) if line is None or line.smooth else (total, NONE)
+    part, great = (
+        apart(total, eps, search.RARE * math.exp(at.log_delta)) if line is None or line.smooth else (total, NONE)
+    )
     if part is not total:
         at = Saddle.for_eps(part, eps)
-        for name, line in lines_at(part, at, rtol, levels):
+        for name, line in search.lines_at(part, at, rtol, levels):
             yield name, great.beside(line), at
 
 
-def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float = NARROW) -> Answer:
+def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float = search.NARROW) -> search.Answer:
     """Certified eps of a delta known to an interval: the least eps >= 0 with delta(eps) <= it.
 
     Args:
@@ -133,7 +120,7 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
     total.forget()
     inf_low, inf_high = total.infinity
     if inf_low > high_delta:
-        return Answer(math.inf, math.inf, CLOSED)
+        return search.Answer(math.inf, math.inf, search.CLOSED)
     # the finite part must pay (delta - inf)/(1 - inf), decreasing in inf: outward, a high one for the upper eps
     high_target = (
         math.nextafter((low_delta - inf_high) / (1 - inf_high) * (1 - 8 * U), 0.0) if inf_high < low_delta else 0.0
@@ -141,7 +128,7 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
     low_target = min(math.nextafter((high_delta - inf_low) / (1 - inf_low) * (1 + 8 * U), math.inf), 1.0)
     # delta(0) is the total variation, and that of a product is at most the sum
     if high_target > 0 and sum([part.variation for part in total.summands]) * (1 + 1e-12) <= high_target:
-        return Answer(0.0, 0.0, CLOSED)
+        return search.Answer(0.0, 0.0, search.CLOSED)
     # delta(eps) >= mass (1 - e^{eps - loss}), so eps(delta) >= loss + log(1 - delta/mass), at the least that the loss may be
     loss, mass, least = total.top
     upper = loss if high_target > 0 else math.inf  # the infinite loss may be the whole delta, or more
@@ -151,16 +138,16 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
         lower = least + fall - 4 * U * (abs(least) + abs(fall))
     if 0 < high_target < LITTLE * mass:
         upper = _near_top(total, high_target)
-    result = Answer(max(lower, 0.0), upper, CLOSED if narrow(lower, upper) else FLOOR)
+    result = search.Answer(max(lower, 0.0), upper, search.CLOSED if search.narrow(lower, upper) else search.FLOOR)
     if high_target > 0:
         for method in _methods(total, rtol):
-            if narrow(result.lower, result.upper, method.enough):
-                if narrow(result.lower, result.upper, rtol):
+            if search.narrow(result.lower, result.upper, method.enough):
+                if search.narrow(result.lower, result.upper, rtol):
                     break
                 continue
-            with contextlib.suppress(*NO_LINE):
-                result = common(result, method.epsilon(low_target, high_target))
-        if not (total.has_closed_form or narrow(result.lower, result.upper, max(rtol, _worth(total)))):
+            with contextlib.suppress(*search.NO_LINE):
+                result = search.common(result, method.epsilon(low_target, high_target))
+        if not (total.has_closed_form or search.narrow(result.lower, result.upper, max(rtol, _worth(total)))):
             upper = min(upper, chernoff.epsilon_above(total.coarser.log_mgf_above, high_target))
     result = result._replace(upper=ordered(result.lower, max(min(upper, result.upper), 0.0)))
     unknown = result.lower <= 0 and result.upper > 1 and not total.has_closed_form  # of which a side may say nothing
@@ -224,7 +211,7 @@ class _Deltas:
 
 @np.errstate(all="ignore")
 def delta(
-    total: SumOfLosses, eps: FloatArray, rtol: float = NARROW, lines: Lines | None = None
+    total: SumOfLosses, eps: FloatArray, rtol: float = search.NARROW, lines: Lines | None = None
 ) -> tuple[FloatArray, FloatArray, Names]:
     """Bounds on delta at each eps and the method's name for each; lines are shared by the eps near their saddles.
 
@@ -239,9 +226,9 @@ def delta(
     total.forget()
     exact = closed_form(total, eps)
     if exact is not None:
-        return *with_infinity(total, *exact), np.full(len(eps), CLOSED)
+        return *with_infinity(total, *exact), np.full(len(eps), search.CLOSED)
     wide = eps < total.top.loss
-    lower, upper, method = np.zeros(len(eps)), np.where(wide, 1.0, 0.0), np.where(wide, FLOOR, CLOSED)
+    lower, upper, method = np.zeros(len(eps)), np.where(wide, 1.0, 0.0), np.where(wide, search.FLOOR, search.CLOSED)
     # delta >= 1 - e^eps for every pair, and Q has at most 1/P(L < inf) times as much mass given a finite loss
     revealed = total.infinity[1]
     if revealed < 1:
@@ -267,7 +254,7 @@ def delta(
                 break
             centre = places[len(places) // 2]
             left[centre] = False
-            with contextlib.suppress(*NO_LINE):
+            with contextlib.suppress(*search.NO_LINE):
                 before = result.wide.copy()
                 for finer, (name, line, at) in enumerate(candidate.lines(float(eps[centre]))):
                     low, high = line.delta(np.array([at.eps]))
@@ -280,7 +267,7 @@ def delta(
                     if not finer:
                         loose[near] = result.wider(LOOSE)[near]
                         poor[near] |= result.wider(0.5)[near]
-    rest = (method == FLOOR) | poor | result.wider(0.5)
+    rest = (method == search.FLOOR) | poor | result.wider(0.5)
     if np.any(rest):
         upper[rest] = np.minimum(upper[rest], chernoff.delta_above(total.coarser.log_mgf_above, eps[rest]))
     # what underflows is not 0: that would be a promise of pure privacy
@@ -319,7 +306,7 @@ def closed_form(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, FloatA
     return np.where(beyond, 0.0, result[0]), np.where(beyond, 0.0, result[1])
 
 
-def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
+def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) -> search.Answer:
     """A root or a bisection between two eps that bracket, then the certified ends.
 
     Args:
@@ -329,7 +316,7 @@ def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) ->
     """
     formula = total.summands[0].inverse(high_target, low_target)
     if formula is not None:
-        return Answer(*formula, CLOSED)
+        return search.Answer(*formula, search.CLOSED)
 
     def bounds(eps: FloatArray) -> Bounds:
         result = closed_form(total, eps)
@@ -339,9 +326,9 @@ def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) ->
 
     guess = total.summands[0].root(high_target)
     if guess is not None:
-        lower, upper = ends(bounds, *guess, low_target, high_target)
+        lower, upper = search.ends(bounds, *guess, low_target, high_target)
         if math.isfinite(lower) and math.isfinite(upper):
-            return Answer(lower, upper, CLOSED)
+            return search.Answer(lower, upper, search.CLOSED)
 
     def more(eps: FloatArray | float) -> Booleans:
         return bounds(np.atleast_1d(eps))[0] >= low_target
@@ -356,7 +343,7 @@ def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) ->
         low = low / 2 if low > 1 else min(-1.0, 2 * low)
     # ends are proved where they were found: asked again, alone, their last digits may differ
     lower, upper = _last(low, high, more)[0], math.inf if not_less(high) else _last(low, high, not_less)[1]
-    return Answer(lower, upper, CLOSED)
+    return search.Answer(lower, upper, search.CLOSED)
 
 
 def _last(low: float, high: float, holds: Callable[[FloatArray], Booleans]) -> tuple[float, float]:
