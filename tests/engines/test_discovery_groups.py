@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.engines.duckdb import DuckdbDialect, DuckdbEngine
 from neartwin.errors import ParameterError
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
@@ -86,3 +86,24 @@ def test_max_discovered_groups_is_for_unknown_groups_alone():
     known = table.group_by("town", keys=["b", "c"]).agg(n=nt.count())
     with pytest.raises(ParameterError, match="public keys"):
         plan(known, spend=SPEND, limits=nt.limits(max_rows_per_group=1, max_discovered_groups=1, max_groups=2))
+
+
+@pytest.mark.parametrize(("constant", "most"), [(False, 4), (True, 4), (False, 64), (True, 70)])
+def test_a_unit_finds_its_largest_groups_and_never_more(monkeypatch, constant, most):
+    """DuckDB compares with the first group after the few, and sorts for more than a few. Equal numbers are none of them."""
+    if constant:
+        monkeypatch.setattr(DuckdbDialect, "hash_key", lambda *asked: asked[1].copy() * 0)
+    rows = [{"who": "a", "town": f"a{i:02}"} for i in range(90) for _ in range(i + 1)]  # all of other sizes
+    rows += [{"who": who, "town": f"{who}{i}"} for who in "bc" for i in range(90)]  # all alike
+    rows += [{"who": "d", "town": f"d{i}"} for i in range(3)]  # fewer than the few
+    query = nt.table(pa.Table.from_pylist(rows), unit="who", name="visits").group_by("town").agg(n=nt.count())
+    limits = nt.limits(rows=10_000, max_discovered_groups=most)
+    answer = DuckdbEngine().aggregate(plan(query, spend=nt.approx(1, "1e-6"), limits=limits).stage, salt=SALT)
+    found = {who: sorted(key for (key,) in answer.keys if key[0] == who) for who in "abcd"}
+    assert found["a"] == [f"a{i:02}" for i in range(90 - most, 90)]
+    assert found["d"] == ["d0", "d1", "d2"]
+    alike = (
+        most if not constant or most > 64 else 0
+    )  # a hash tells them apart, or the group itself where all are sorted
+    assert [len(found[who]) for who in "bc"] == [alike, alike]
+    assert (found["b"] != [key.replace("c", "b") for key in found["c"]]) is not constant

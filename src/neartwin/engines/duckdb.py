@@ -54,6 +54,7 @@ class DuckdbDialect(Dialect):
 
     name: ClassVar[str] = "duckdb"
     reads_once: ClassVar[bool] = True
+    keeps: ClassVar[int] = 64
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
         """TRY_CAST; whole numbers stay as wide as they are, and times with an offset are those of UTC.

@@ -27,23 +27,8 @@ from math import floor
 
 from sqlglot import exp
 
-from neartwin.engines.sql.dialect import (
-    POSITION,
-    Dialect,
-    Parts,
-    as_bigint,
-    as_double,
-    either,
-    grouped,
-    integer,
-    least,
-    named,
-    part_named,
-    real,
-    selected,
-    windowed,
-    with_parts,
-)
+from neartwin.engines.sql import dialect as sql
+from neartwin.engines.sql.dialect import Dialect, Parts
 from neartwin.planning.stage import FINE, MOST_GROUPS, ContributionSizes, Stage
 
 
@@ -63,19 +48,19 @@ def roots(source: str, norms: Mapping[str, Fraction], dialect: Dialect) -> Parts
     columns: dict[str, list[exp.Expr]] = {"guessed": [], "nearer": [], "rooted": []}
     for end, norm in norms.items():
         w, r, q = (exp.column(f"{letter}{end}") for letter in "wrq")
-        beyond = w > integer(FINE**2 * floor(norm**2))
-        guess = as_bigint(least(exp.Ceil(this=exp.Sqrt(this=as_double(w.copy()))), real(2.0**62)))
-        columns["guessed"].append(named(either(beyond, guess, exp.null()), r.name))
+        beyond = w > sql.integer(FINE**2 * floor(norm**2))
+        guess = sql.as_bigint(sql.least(exp.Ceil(this=exp.Sqrt(this=sql.as_double(w.copy()))), sql.real(2.0**62)))
+        columns["guessed"].append(sql.named(sql.either(beyond, guess, exp.null()), r.name))
         # Newton's step: (r + w / r) / 2, both quotients rounded down
-        newton = exp.paren(dialect.wide(r) + dialect.weighted(w.copy(), integer(1), r.copy()))
-        columns["nearer"].append(named(dialect.weighted(newton, integer(1), integer(2)), q.name))
-        below = exp.paren(q - integer(1))
+        newton = exp.paren(dialect.wide(r) + dialect.weighted(w.copy(), sql.integer(1), r.copy()))
+        columns["nearer"].append(sql.named(dialect.weighted(newton, sql.integer(1), sql.integer(2)), q.name))
+        below = exp.paren(q - sql.integer(1))
         case = exp.case().when(below.copy() * below.copy() >= w.copy(), below)
-        case = case.when(q.copy() * q.copy() >= w.copy(), q.copy()).else_(q + integer(1))
-        columns["rooted"].append(named(case, f"k{end}"))
+        case = case.when(q.copy() * q.copy() >= w.copy(), q.copy()).else_(q + sql.integer(1))
+        columns["rooted"].append(sql.named(case, f"k{end}"))
     found: Parts = {}
     for part, added in columns.items():
-        found[part] = selected(source, exp.Star(), *added)
+        found[part] = sql.selected(source, exp.Star(), *added)
         source = part
     return found
 
@@ -104,13 +89,13 @@ def over_units(
     """
     source, columns = next(reversed(parts)), []
     for name, value in sums.items():
-        over = value if dialect.reads_once else windowed(value, "u")
-        columns.append(named(over if norms is None else over * integer(FINE**2), name))
+        over = value if dialect.reads_once else sql.windowed(value, "u")
+        columns.append(sql.named(over if norms is None else over * sql.integer(FINE**2), name))
     if dialect.reads_once:
         parts[source].meta["once"] = units is None
-        found = {"summed": units or grouped(selected(source, "u", *columns), "u")}
+        found = {"summed": units or sql.grouped(sql.selected(source, "u", *columns), "u")}
     else:
-        found = {"summed": selected(source, exp.Star(), *columns)}
+        found = {"summed": sql.selected(source, exp.Star(), *columns)}
     if norms is not None:
         found |= roots("summed", norms, dialect)
     if dialect.reads_once:
@@ -118,7 +103,7 @@ def over_units(
         added = [exp.column(name if norms is None else f"k{name[1:]}", table=last) for name in sums]
         same = exp.EQ(this=exp.column("u", table=source), expression=exp.column("u", table=last))
         every = exp.Column(this=exp.Star(), table=exp.to_identifier(source))
-        found["joined"] = selected(source, every, *added).join(part_named(last), on=same, copy=False)
+        found["joined"] = sql.selected(source, every, *added).join(sql.part_named(last), on=same, copy=False)
     return parts | found
 
 
@@ -136,8 +121,8 @@ def weighed_by_norm(value: exp.Expr, parts: int, norm: Fraction, root: str, dial
         The expression.
     """
     k = exp.column(root)
-    less = dialect.weighted(dialect.wide(value.copy()), integer(floor(FINE * norm)), k, parts)
-    return either(k.is_(exp.null()), in_parts(value, parts, dialect), less)
+    less = dialect.weighted(dialect.wide(value.copy()), sql.integer(floor(FINE * norm)), k, parts)
+    return sql.either(k.is_(exp.null()), in_parts(value, parts, dialect), less)
 
 
 def in_parts(value: exp.Expr, parts: int, dialect: Dialect) -> exp.Expr:
@@ -151,7 +136,7 @@ def in_parts(value: exp.Expr, parts: int, dialect: Dialect) -> exp.Expr:
     Returns:
         The expression.
     """
-    return value if parts == 1 else dialect.wide(value) * integer(parts)
+    return value if parts == 1 else dialect.wide(value) * sql.integer(parts)
 
 
 def contribution_sizes(
@@ -174,35 +159,43 @@ def contribution_sizes(
     more: Parts
     if not sizes.lost:
         size: exp.Expr = square if sizes.power == 2 else number
-        more = {"sized": grouped(selected("counted", "u", named(dialect.summed(size), "w")), *unit)} if by else {}
+        more = (
+            {"sized": sql.grouped(sql.selected("counted", "u", sql.named(dialect.summed(size), "w")), *unit)}
+            if by
+            else {}
+        )
     elif stage.norm is not None:
-        sums = named(total(number), "n"), named(total(square) * integer(FINE**2), "w")
+        sums = sql.named(total(number), "n"), sql.named(total(square) * sql.integer(FINE**2), "w")
         more = {
-            "squared": grouped(selected("counted", "u", *sums), *unit),
+            "squared": sql.grouped(sql.selected("counted", "u", *sums), *unit),
             **roots("squared", {"": stage.norm}, dialect),
         }
         whole = dialect.wide(exp.column("n"))
-        kept = dialect.weighted(whole.copy(), integer(floor(FINE * stage.norm)), exp.column("k"))
-        size = either(exp.column("k").is_(exp.null()), integer(1), whole - kept + integer(1))
-        more["sized"] = selected("rooted", "u", named(size, "w"))
+        kept = dialect.weighted(whole.copy(), sql.integer(floor(FINE * stage.norm)), exp.column("k"))
+        size = sql.either(exp.column("k").is_(exp.null()), sql.integer(1), whole - kept + sql.integer(1))
+        more["sized"] = sql.selected("rooted", "u", sql.named(size, "w"))
     else:
         source, placed, most = "counted", dict[str, exp.Select](), stage.groups_per_unit or MOST_GROUPS
-        counted = least(number, integer(stage.rows_per_group)) if stage.capped else number
+        counted = sql.least(number, sql.integer(stage.rows_per_group)) if stage.capped else number
         if most < MOST_GROUPS:  # else all groups of a unit are kept
             order = exp.Order(expressions=[exp.Ordered(this=exp.column("n"), desc=True)])
-            place = named(windowed(exp.RowNumber(), "u", order=order), "place")
-            source, placed = "placed", {"placed": selected("counted", exp.Star(), place)}
-            counted = either(exp.column("place") <= integer(most), counted, integer(0))
+            place = sql.named(sql.windowed(exp.RowNumber(), "u", order=order), "place")
+            source, placed = "placed", {"placed": sql.selected("counted", exp.Star(), place)}
+            counted = sql.either(exp.column("place") <= sql.integer(most), counted, sql.integer(0))
         kept = total(counted)
         if stage.rows_per_unit is not None:
-            kept = least(kept, dialect.wide(integer(stage.rows_per_unit)))
-        size = named(total(number) - kept + integer(1), "w")
-        more = {**placed, "sized": grouped(selected(source, "u", size), *unit)}
-    units = named(exp.Count(this=exp.Star()), "m0")
+            kept = sql.least(kept, dialect.wide(sql.integer(stage.rows_per_unit)))
+        size = sql.named(total(number) - kept + sql.integer(1), "w")
+        more = {**placed, "sized": sql.grouped(sql.selected(source, "u", size), *unit)}
+    units = sql.named(exp.Count(this=exp.Star()), "m0")
     source, cell = ("sized", exp.column("w")) if more else ("counted", size)
     if sizes.edges:  # the place of the last edge that is not above the size
         ends = enumerate(sizes.edges[1:])
-        below = [exp.If(this=exp.LT(this=cell.copy(), expression=integer(end)), true=integer(at)) for at, end in ends]
-        last = integer(len(below))
+        below = [
+            exp.If(this=exp.LT(this=cell.copy(), expression=sql.integer(end)), true=sql.integer(at)) for at, end in ends
+        ]
+        last = sql.integer(len(below))
         cell = exp.paren(exp.Case(ifs=below, default=last), copy=False) if below else last
-    return with_parts(grouped(selected(source, named(cell, POSITION), units), POSITION), parts | more)
+    return sql.with_parts(
+        sql.grouped(sql.selected(source, sql.named(cell, sql.POSITION), units), sql.POSITION), parts | more
+    )

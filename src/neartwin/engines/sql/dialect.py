@@ -16,10 +16,12 @@ class Dialect(Protocol):
     Attributes:
         name: The name of the dialect in SQLGlot.
         reads_once: Whether the engine computes a part of WITH marked MATERIALIZED once, and hashes NULL-safe equality.
+        keeps: How many of a unit's numbers max(x, n) finds without a sort, which takes longer.
     """
 
     name: ClassVar[str]
     reads_once: ClassVar[bool]
+    keeps: ClassVar[int] = 0
 
     @property
     def collates(self) -> bool:

@@ -24,23 +24,9 @@ from typing import Self
 
 from sqlglot import exp
 
+from neartwin.engines.sql import dialect as sql
 from neartwin.engines.sql.bounding import contribution_sizes, in_parts, over_units, weighed_by_norm
-from neartwin.engines.sql.dialect import (
-    KEYS,
-    POSITION,
-    Dialect,
-    Parts,
-    as_bigint,
-    either,
-    grouped,
-    integer,
-    least,
-    named,
-    part_named,
-    selected,
-    windowed,
-    with_parts,
-)
+from neartwin.engines.sql.dialect import Dialect, Parts
 from neartwin.engines.sql.joins import Place, table_rows
 from neartwin.engines.sql.rendering import column_of, on_grid, translated
 from neartwin.engines.sql.trees import cells_of, placed, units_of_cells
@@ -109,7 +95,7 @@ class SharedRows:
             places: The table, then those joined to it.
         """
         parts = _row_parts(self.stage, places, None)
-        return with_parts(_units(self.stage, places[0].dialect, next(reversed(parts)), self.sized), parts)
+        return sql.with_parts(_units(self.stage, places[0].dialect, next(reversed(parts)), self.sized), parts)
 
     def by_unit(self) -> exp.Select:
         """The statement of one row a unit, from these rows: n and its squares added up over groups, g groups, and totals."""
@@ -118,8 +104,8 @@ class SharedRows:
         sums["g"] = exp.Count(this=exp.Star())
         for value in [f"s_{cells[name][0]}" for name in self.sized]:
             sums[value] = exp.Sum(this=exp.column(value))
-        columns = (named(as_bigint(value), name) for name, value in sums.items())
-        return grouped(selected(SHARED, "u", *columns), "u")
+        columns = (sql.named(sql.as_bigint(value), name) for name, value in sums.items())
+        return sql.grouped(sql.selected(SHARED, "u", *columns), "u")
 
 
 def statement(
@@ -146,7 +132,7 @@ def statement(
     """
     by_row = not isinstance(stage.table.unit, str)
     groups, dialect, summed = group_names(stage), places[0].dialect, shared is not None and shared.summed
-    parts = _row_parts(stage, places, keys) if shared is None else {"units": selected(SHARED)}
+    parts = _row_parts(stage, places, keys) if shared is None else {"units": sql.selected(SHARED)}
     if stage.by_unit:
         return units_of_cells(parts, stage, groups)
     if stage.split is not None:
@@ -159,35 +145,35 @@ def statement(
         if shared is None:
             parts["units"] = _units(stage, dialect, next(reversed(parts)))
         if salted(stage):  # before rows are weighed, so that what is sorted is narrow
-            parts |= placed(stage, _order(stage, dialect, salt), "units", exp.RowNumber())
+            parts |= placed(stage, _order(stage, dialect, salt), "units", exp.RowNumber(), dialect)
         if stage.norm is not None:
             parts = _lengths(parts, stage, stage.norm, dialect, known=summed)
         cells = _cells(stage if shared is None else shared.stage)
         parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)), cells)
         if stage.rows_per_unit is not None:
-            of_unit = selected(BY_UNIT, "u", named(dialect.wide(exp.column("n")), "w"))
+            of_unit = sql.selected(BY_UNIT, "u", sql.named(dialect.wide(exp.column("n")), "w"))
             units = of_unit if summed and _limits_all_rows(stage) else None
             parts = over_units(parts, {"w": dialect.summed(exp.column("b"))}, dialect, units=units)
             parts["within"] = _within(stage, dialect, next(reversed(parts)), min(stage.rows_per_unit, _MOST_ROWS))
-    last = grouped(selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)), *groups)
+    last = sql.grouped(sql.selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)), *groups)
     if stage.discovery_groups is not None:
-        last = last.having(_finders(stage.discovery_groups) > integer(0), copy=False)
-    return with_parts(last, parts)
+        last = last.having(_finders(stage.discovery_groups) > sql.integer(0), copy=False)
+    return sql.with_parts(last, parts)
 
 
 def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -> Parts:
     """The parts that rows are read by; the last is `kept`, or `products`."""
     aliases, dialect = column_aliases(stage), places[0].dialect
-    parts: Parts = {} if keys is None else {KEYS: keys}
+    parts: Parts = {} if keys is None else {sql.KEYS: keys}
     parts |= table_rows(stage.table, iter(places), dialect, aliases, "")
     if added := _computed(stage, aliases, dialect):  # every step costs an engine time, even one that adds nothing
-        parts["computed"] = selected(next(reversed(parts)), exp.Star(), *added)
+        parts["computed"] = sql.selected(next(reversed(parts)), exp.Star(), *added)
     rows = _kept_rows(stage, aliases, dialect, next(reversed(parts)))
     parts["kept"] = dialect.by_unit(rows) if isinstance(stage.table.unit, str) else rows
     if dialect.collates:
         parts["spelled"] = parts.pop("kept")
-        first = windowed(exp.Min(this=dialect.bytewise(exp.column("u"))), "u")
-        parts["kept"] = selected("spelled", exp.Star(replace=[named(first, "u")]))
+        first = sql.windowed(exp.Min(this=dialect.bytewise(exp.column("u"))), "u")
+        parts["kept"] = sql.selected("spelled", exp.Star(replace=[sql.named(first, "u")]))
     if stage.moments:
         parts["products"] = _products(stage)
     return parts
@@ -198,10 +184,10 @@ def _within(stage: Stage, dialect: Dialect, source: str, most: int) -> exp.Selec
     total, columns = exp.column("w"), list[exp.Expr]()
     for measure, name in _entries(stage).items():
         parts, entry = 1 if stage.capped else stage.parts.get(measure, 1), exp.column(name)
-        weighted = dialect.weighted(dialect.wide(entry), integer(most), total.copy(), parts)
-        found = either(total > integer(most), weighted, in_parts(entry, parts, dialect))
-        columns.append(exp.column(name) if measure.startswith("units") else named(found, name))
-    return selected(source, *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
+        weighted = dialect.weighted(dialect.wide(entry), sql.integer(most), total.copy(), parts)
+        found = sql.either(total > sql.integer(most), weighted, in_parts(entry, parts, dialect))
+        columns.append(exp.column(name) if measure.startswith("units") else sql.named(found, name))
+    return sql.selected(source, *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
 
 
 def _entries(stage: Stage) -> dict[str, str]:
@@ -217,16 +203,16 @@ def _lengths(parts: Parts, stage: Stage, norm: Fraction, dialect: Dialect, *, kn
     """The parts with each unit's length in rows, and in groups where those are bounded too. known: whether sums were read."""
     rows, together = exp.column("n"), exp.column("n")  # 64 bits have room for the square of 2^29 rows
     if stage.length_by is not None:  # a group squared is the sum, over the groups in it, of their rows times its own
-        added = windowed(dialect.summed(exp.column("n")), "u", *_coarse(stage))
-        parts["coarse"] = selected(next(reversed(parts)), exp.Star(), named(added, "together"))
+        added = sql.windowed(dialect.summed(exp.column("n")), "u", *_coarse(stage))
+        parts["coarse"] = sql.selected(next(reversed(parts)), exp.Star(), sql.named(added, "together"))
         together = exp.column("together")
     squares: dict[str, exp.Expr] = {"w": dialect.summed(rows * together)}
     norms, units = {"": norm}, None
     if stage.units_norm is not None:
-        squares["wg"], norms["g"] = exp.Sum(this=dialect.wide(integer(1))), stage.units_norm
+        squares["wg"], norms["g"] = exp.Sum(this=dialect.wide(sql.integer(1))), stage.units_norm
     if known and stage.length_by is None:
-        sums = (dialect.wide(exp.column(name)) * integer(FINE**2) for name in ("nn", "g"))
-        units = selected(BY_UNIT, "u", *map(named, sums, squares))
+        sums = (dialect.wide(exp.column(name)) * sql.integer(FINE**2) for name in ("nn", "g"))
+        units = sql.selected(BY_UNIT, "u", *map(sql.named, sums, squares))
     return over_units(parts, squares, dialect, norms, units)
 
 
@@ -269,19 +255,19 @@ def _counted(
     if shared is None:
         numbers = [exp.Sum(this=exp.column(column)) for column in columns] or [exp.Count(this=exp.Star())]
     elif not as_they_are:
-        numbers = [as_bigint(exp.Sum(this=number)) for number in numbers]
+        numbers = [sql.as_bigint(exp.Sum(this=number)) for number in numbers]
     if sizes.of:  # NULL where nothing is added up
-        numbers = [integer(1), *(exp.Coalesce(this=number, expressions=[integer(0)]) for number in numbers)]
+        numbers = [sql.integer(1), *(exp.Coalesce(this=number, expressions=[sql.integer(0)]) for number in numbers)]
     total = reduce(add, numbers)
     added = known and stage.length_by is None  # up over groups; else a unit's rows are one group
     if not sizes.power:  # a group counts once, whatever its rows
-        total = exp.column("g") if added else integer(1)
-    found = [named(total, "n")]
+        total = exp.column("g") if added else sql.integer(1)
+    found = [sql.named(total, "n")]
     if sizes.power == 2 or stage.norm is not None:
         square = exp.column("nn" if sizes.power else "g") if added else total.copy() * total.copy()
-        found.append(named(square, "nn"))
-    query = selected(BY_UNIT if known else source, "u", *by, *found)
-    return query if as_they_are else grouped(query, "u", *by)
+        found.append(sql.named(square, "nn"))
+    query = sql.selected(BY_UNIT if known else source, "u", *by, *found)
+    return query if as_they_are else sql.grouped(query, "u", *by)
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
@@ -310,7 +296,7 @@ def group_names(stage: Stage) -> list[str]:
     """The result's group columns: none for one group, `p` for public keys, `g0`, `g1`, ... for discovered ones."""
     if stage.keys == ((),):
         return []
-    return [f"g{i}" for i in range(len(stage.group_columns))] if stage.keys is None else [POSITION]
+    return [f"g{i}" for i in range(len(stage.group_columns))] if stage.keys is None else [sql.POSITION]
 
 
 def column_aliases(stage: Stage) -> dict[str, str]:
@@ -333,11 +319,11 @@ def _grouped(stage: Stage) -> dict[str, RowExpression]:
 def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list[exp.Expr]:
     columns = {name: exp.column(alias) for name, alias in aliases.items()}
     expressions: list[exp.Expr] = [
-        named(column_of(it.term, columns, dialect), alias) for alias, it in _grouped(stage).items()
+        sql.named(column_of(it.term, columns, dialect), alias) for alias, it in _grouped(stage).items()
     ]
     for i, column in enumerate(stage.grid.values()):
         if column.expression is not None:
-            expressions.append(named(translated(column.expression.term, columns, dialect), f"v{i}"))
+            expressions.append(sql.named(translated(column.expression.term, columns, dialect), f"v{i}"))
     return expressions
 
 
@@ -352,21 +338,21 @@ def _kept_rows(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, sourc
     columns: list[exp.Expr] = []
     if isinstance(stage.table.unit, str):
         unit = _unit(stage, stage.table.unit, aliases, dialect)
-        columns.append(named(unit, "u"))
+        columns.append(sql.named(unit, "u"))
         conditions.insert(0, unit.is_(exp.null()).not_())
     if stage.keys is None:
         for i, name in enumerate(stage.group_columns):
             group, whole = _group_column(stage, i, aliases), stage.table.schema[name] is ColumnType.INTEGER
             # whole numbers of more than 64 bits are no key: nothing downstream can hold them
-            columns.append(named(dialect.computed(group, ColumnType.INTEGER) if whole else group, f"g{i}"))
+            columns.append(sql.named(dialect.computed(group, ColumnType.INTEGER) if whole else group, f"g{i}"))
     elif stage.group_columns:
-        columns += [exp.column(name, table=KEYS) for name in (POSITION, *_coarse(stage))]
+        columns += [exp.column(name, table=sql.KEYS) for name in (sql.POSITION, *_coarse(stage))]
     for i, column in enumerate(stage.grid.values()):
-        columns.append(named(on_grid(column, i, stage, aliases, dialect), f"x{i}"))
-    query = selected(source, *(columns or [named(integer(1), "one")])).where(*conditions, copy=False)
+        columns.append(sql.named(on_grid(column, i, stage, aliases, dialect), f"x{i}"))
+    query = sql.selected(source, *(columns or [sql.named(sql.integer(1), "one")])).where(*conditions, copy=False)
     if stage.keys is None or not stage.group_columns:
         return query
-    return query.join(part_named(KEYS), on=exp.and_(*_matches(stage, aliases, dialect)), copy=False)
+    return query.join(sql.part_named(sql.KEYS), on=exp.and_(*_matches(stage, aliases, dialect)), copy=False)
 
 
 def _unit(stage: Stage, column: str, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
@@ -384,7 +370,7 @@ def _matches(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list
     return [
         dialect.same(
             _group_column(stage, i, aliases),
-            exp.column(f"k{i}", table=KEYS),
+            exp.column(f"k{i}", table=sql.KEYS),
             stage.table.schema[name],
             nullable=None in map(itemgetter(i), stage.keys or ()),
         )
@@ -401,8 +387,8 @@ def _products(stage: Stage) -> exp.Select:
         value: exp.Expr = at[moment.factors[0].name].copy()
         for factor in moment.factors[1:]:
             value = value * at[factor.name]
-        columns.append(named(either(present, value - integer(moment.centre)), f"z{i}"))
-    return selected("kept", exp.Star(), *columns)
+        columns.append(sql.named(sql.either(present, value - sql.integer(moment.centre)), f"z{i}"))
+    return sql.selected("kept", exp.Star(), *columns)
 
 
 def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
@@ -420,24 +406,24 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
 def _units(stage: Stage, dialect: Dialect, source: str, sized: Sequence[str] = ()) -> exp.Select:
     """One row a (unit, group). Sums of small values are exact in doubles, and those of sized columns are up to the last edge."""
     groups, cells = [*group_names(stage), *_coarse(stage)], _cells(stage)
-    columns: list[exp.Expr] = [named(exp.Count(this=exp.Star()), "n")]
+    columns: list[exp.Expr] = [sql.named(exp.Count(this=exp.Star()), "n")]
     asked = (measure.partition(":") for measure in stage.measures)
     numbers = dict.fromkeys(cells[name][1] for what, _, name in asked if name and what != "total")
-    columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
+    columns += [sql.named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
     for name, (value, _) in cells.items():
         if f"total:{name}" in stage.measures or f"short:{name}" in stage.measures:
             of = stage.grid.get(name) or stage.moments[name]
             small = name in sized or max(-of.low, of.high, abs(getattr(of, "fill", 0) or 0)) <= _SMALL
             summed = dialect.summed_in_doubles if small else dialect.summed
-            columns.append(named(summed(exp.column(value)), f"s_{value}"))
-    return grouped(selected(source, "u", *groups, *columns), "u", *groups)
+            columns.append(sql.named(summed(exp.column(value)), f"s_{value}"))
+    return sql.grouped(sql.selected(source, "u", *groups, *columns), "u", *groups)
 
 
 def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tuple[str, str]]) -> exp.Select:
     """The rows that a unit's groups are ranked by and, by measure, what the unit counts for in parts, or before T."""
     most = min(stage.rows_per_group, _MOST_ROWS)
-    rows = least(exp.column("n"), integer(most)) if stage.capped else exp.column("n")
-    columns: list[exp.Expr] = [named(rows, "b")]
+    rows = sql.least(exp.column("n"), sql.integer(most)) if stage.capped else exp.column("n")
+    columns: list[exp.Expr] = [sql.named(rows, "b")]
     for measure, entry in _entries(stage).items():
         what, _, name = measure.partition(":")
         parts = stage.parts.get(measure, 1)
@@ -446,7 +432,7 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
             cell, number = cells[name]
             value = _of_column(stage, measure, (value, exp.column(f"n_{number}"), exp.column(f"s_{cell}")), dialect)
         if what == "units":  # whole, unless a norm bounds its groups
-            value = least(value, integer(1)) if name else as_bigint(integer(1))
+            value = sql.least(value, sql.integer(1)) if name else sql.as_bigint(sql.integer(1))
             norm = stage.units_norm
             found = value if norm is None else weighed_by_norm(value, parts, norm, "kg", dialect)
         elif stage.norm is not None:
@@ -456,10 +442,10 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
         elif what == "rows":
             found = in_parts(rows.copy(), parts, dialect)
         else:
-            weighted = dialect.weighted(dialect.wide(value.copy()), integer(most), exp.column("n"), parts)
-            found = either(exp.column("n") > integer(most), weighted, in_parts(value, parts, dialect))
-        columns.append(named(found, entry))
-    return selected(source, "u", *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
+            weighted = dialect.weighted(dialect.wide(value.copy()), sql.integer(most), exp.column("n"), parts)
+            found = sql.either(exp.column("n") > sql.integer(most), weighted, in_parts(value, parts, dialect))
+        columns.append(sql.named(found, entry))
+    return sql.selected(source, "u", *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
 
 
 def _of_column(stage: Stage, measure: str, read: tuple[exp.Expr, exp.Expr, exp.Expr], dialect: Dialect) -> exp.Expr:
@@ -467,7 +453,7 @@ def _of_column(stage: Stage, measure: str, read: tuple[exp.Expr, exp.Expr, exp.E
     (what, _, name), (rows, number, total) = measure.partition(":"), read
     if what == "short":
         most = stage.grid[name].high
-        return exp.paren((number if most <= _SMALL else dialect.wide(number)) * integer(most) - total)
+        return exp.paren((number if most <= _SMALL else dialect.wide(number)) * sql.integer(most) - total)
     return total if what == "total" else exp.paren(rows - number) if what == "empty" else number
 
 
@@ -482,7 +468,7 @@ def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
 
 
 def _finders(groups: int) -> exp.Expr:
-    return exp.Count(this=either(exp.column("place") <= integer(groups), integer(1)))
+    return exp.Count(this=sql.either(exp.column("place") <= sql.integer(groups), sql.integer(1)))
 
 
 def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
@@ -504,5 +490,5 @@ def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
             counted, summed = exp.Count(this=exp.column(number)), dialect.summed(exp.column(cell))
             value = _of_column(stage, measure, (one.copy(), counted, summed), dialect)
             value = in_parts(value, stage.parts.get(measure, 1), dialect) if what == "empty" else value
-        columns.append(named(value, f"m{i}"))
+        columns.append(sql.named(value, f"m{i}"))
     return columns
