@@ -187,13 +187,9 @@ CASE = "AVG(CASE WHEN paid > 3 THEN 1 ELSE 0 END)"
         ("SUM((paid > 3 OR open)::INT) / COUNT(*)", CASE.replace("paid > 3", "paid > 3 OR open")),
         ("SUM(open::INT) / COUNT(open)", "AVG(open)"),
         ("COUNT(paid) / COUNT(*)", CASE.replace("paid > 3", "NOT paid IS NULL")),
-        ("SUM(paid) / COUNT(*)", "AVG(COALESCE(paid, 0))"),
-        ("ROUND(1.0 * SUM(paid - 1) / NULLIF(COUNT(*), 0), 2)", "ROUND(AVG(COALESCE(paid - 1, 0)), 2)"),
         ("100 * SUM(paid) / COUNT(paid)", "100 * AVG(paid)"),
-        (
-            "SUM(CASE WHEN paid > 3 THEN 2 ELSE 0 END) / COUNT(*)",
-            "AVG(COALESCE(CASE WHEN paid > 3 THEN 2 ELSE 0 END, 0))",
-        ),
+        ('SUM("paid") / COUNT(visits.paid)', "AVG(paid)"),
+        ("SUM(paid + 1) / NULLIF(NULLIF(COUNT(paid + 1), 0), 0)", "AVG(paid + 1)"),
     ],
 )
 def test_a_ratio_that_is_a_share_or_a_mean_is_asked_as_one(visits, ratio, share):
@@ -239,6 +235,25 @@ def test_a_bare_table_to_join_is_refused_in_words(visits):
 
 
 @pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("SUM(paid) / COUNT(*)", "paid"),
+        ('SUM("paid") / COUNT(1)', "paid"),
+        ("SUM(visits.paid) / NULLIF(COUNT(*), 0)", "paid"),
+        ("(SUM((paid))) / COUNT(*)", "paid"),
+        ("SUM(paid - 1) / COUNT(*)", "paid - 1"),
+        ("SUM(LENGTH(town)) / COUNT(*)", "LENGTH(town)"),
+        ("SUM(CASE WHEN paid > 3 THEN 2 ELSE 0 END) / COUNT(*)", "CASE WHEN paid > 3 THEN 2 ELSE 0 END"),
+    ],
+)
+def test_a_sum_over_all_rows_is_the_mean_with_0_for_what_is_missing(visits, text, column):
+    query = nt.from_sql(f"SELECT {text} AS a FROM visits", visits)
+    assert query == visits.agg(a=nt.mean(column, fill=0))
+    beside = nt.from_sql(f"SELECT {text} AS a, AVG({column}) AS b, COUNT(*) AS n FROM visits ORDER BY {text}", visits)
+    assert list(beside.aggregates) == ["a", "b", "n"]
+
+
+@pytest.mark.parametrize(
     ("text", "divided"),
     [
         ("SUM(paid) / SUM(who % 5) AS a", ["sum_paid", "sum_who % 5"]),
@@ -252,7 +267,15 @@ def test_a_bare_table_to_join_is_refused_in_words(visits):
         ("SUM(paid) / COUNT(DISTINCT who) AS a", []),  # rows are lost, and people are not
         ("SUM(paid) / 7 AS a", []),
         ("SUM(paid) - COUNT(*) AS a", []),
-        ("RANK() OVER (ORDER BY SUM(paid) / COUNT(day)) AS a", []),
+        ("RANK() OVER (ORDER BY SUM(paid) / COUNT(day)) AS a", ["count_day", "sum_paid"]),
+        (
+            "CASE WHEN 0.0 < SUM(paid) AND NOT SUM(paid) IS NULL THEN COUNT(*) / SUM(paid) END AS a",
+            ["count", "sum_paid"],
+        ),
+        ("SUM(paid) > 0 AS a", []),  # which is no quotient
+        ("SUM(paid) / AVG(paid) AS a", []),  # which is a total
+        ("SUM(paid) * SUM(paid) / COUNT(day) AS a", []),
+        ("COUNT(*) / SUM(paid) > SUM(paid) AS a", ["count"]),
     ],
 )
 def test_what_is_asked_only_to_be_divided_is_known(visits, text, divided):

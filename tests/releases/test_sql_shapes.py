@@ -294,7 +294,7 @@ def test_numbers_of_groups_are_reckoned_with_as_in_sql(tmp_path, place, asked, g
         assert (low is None) if true is None else (low - 0.01 <= float(true) <= high + 0.01 < low + 0.2)
 
 
-def test_a_group_that_is_no_number_is_refused_and_a_missing_one_is_undefined(account, visits):
+def test_a_group_is_a_number_or_refused_and_undefined_where_missing(account, visits):
     with pytest.raises(QueryError, match="town is no statistic of the result"):
         account.sql("SELECT town, COUNT(*) / town AS each FROM visits GROUP BY town", keys=KEYS, **LIMITS)
     assert account.remaining == {"epsilon": SURE}
@@ -302,3 +302,45 @@ def test_a_group_that_is_no_number_is_refused_and_a_missing_one_is_undefined(acc
     found = account.release(account.plan(part, **LIMITS)).computed("each", "n / k")["each"]
     assert found.values[0] > 500
     assert (found.values[1], found.lower[1], found.upper[1]) == (0, None, None)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "SUM(paid) / SUM(2)",
+        "100 * SUM(paid) / SUM(5)",
+        "SUM(2) - SUM(3)",
+        "COUNT(*) / SUM(2)",
+        "-SUM(paid) / COUNT(1) - COUNT(*)",
+    ],
+)
+def test_sums_of_constants_keep_their_place_in_arithmetic(account, place, asked):
+    found = account.sql(
+        f"SELECT {asked} AS a FROM visits", spend=LIMITS["spend"], limits=nt.limits(max_rows_per_group=6)
+    )
+    truth = duckdb.sql(f"SELECT {asked} FROM '{place}'").fetchall()[0][0]
+    assert found["a"].values[0] == pytest.approx(float(truth), rel=1e-3, abs=0.1)
+
+
+def test_a_mean_over_all_rows_counts_nan_as_missing(tmp_path):
+    rows = pa.table({"who": range(400), "x": [1.0, float("nan"), 3.0, None] * 100})
+    table = nt.table(rows, unit="who", name="t", columns={"x": nt.bounds(0, 10)})
+    with nt.open_ledger(tmp_path / "other.db") as book:
+        account = book.open(table, nt.pure(SURE))
+        for asked, mean in (("SUM(x) / COUNT(*)", 1), ("SUM(x) / COUNT(x)", 2)):
+            found = account.sql(
+                f"SELECT {asked} AS a FROM t", spend=nt.pure(1000), limits=nt.limits(max_rows_per_group=1)
+            )
+            assert found["a"].values[0] == pytest.approx(mean, abs=0.05), asked
+
+
+@pytest.mark.filterwarnings("error")
+def test_open_ends_of_negative_sums_warn_of_nothing(tmp_path):
+    draw = np.random.default_rng(8)
+    who = np.repeat(np.arange(500), 3)
+    rows = pa.table({"who": who, "w": draw.uniform(0, 9, len(who)), "z": draw.uniform(-9, -1, len(who))})
+    table = nt.table(rows, unit="who", name="t", columns={"w": nt.bounds(0, 9), "z": nt.bounds(-9, -1)})
+    with nt.open_ledger(tmp_path / "other.db") as book:
+        account = book.open(table, nt.pure(SURE))
+        for k in range(5):
+            account.sql("SELECT SUM(w) / SUM(z) AS a FROM t", spend=nt.pure(f"0.{k + 1}"))

@@ -38,22 +38,12 @@ from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
 from neartwin.mechanisms.linear.marginals import Margin, MarginalDesign, best_shares, subsets
 from neartwin.mechanisms.linear.workloads import Contribution
 from neartwin.noise import Source
+from neartwin.planning import workloads
 from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE, mu_squared_of
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import GroupPlan
 from neartwin.planning.plan import NoisyAnswer
 from neartwin.planning.stage import Aggregates
-from neartwin.planning.workloads import (
-    FINE,
-    WITH_LOSS,
-    LinearPlan,
-    NormContribution,
-    contribution_of,
-    entry_parts,
-    norm_contribution,
-    row_of,
-    ways,
-)
 from neartwin.queries.groups import MARGIN, named, values_of
 from neartwin.queries.query import Query
 from neartwin.statistics.base import ExpectedError
@@ -76,7 +66,7 @@ _ONE_TABLE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarginalPlan(LinearPlan):
+class MarginalPlan(workloads.LinearPlan):
     """The plan of a `Query` for margins: some margins are measured with noise, and all asked ones follow from them.
 
     Attributes:
@@ -146,7 +136,7 @@ class MarginalPlan(LinearPlan):
         sizes = self.design.sizes
         (exact,) = (aggregates.values[name] for name in self.stage.measures)
         table = np.asarray(exact).astype(object).reshape(sizes)
-        finer, noisy_margins = self.parts // entry_parts(self.stage), {}
+        finer, noisy_margins = self.parts // workloads.entry_parts(self.stage), {}
         for margin, measure in zip(self.measured, self.measures.values(), strict=True):
             away = tuple(place for place in range(len(sizes)) if place not in margin)
             cells = np.asarray(table.sum(axis=away) if away else table, dtype=object)
@@ -271,7 +261,9 @@ def plan_margins(query: Query, base: GroupPlan, spend: Budget) -> MarginalPlan:
         coarsest = tuple(sorted(set.intersection(*map(set, query.groups.margins))))
         if len(coarsest) < len(query.groups.columns):
             base = replace(base, stage=replace(base.stage, length_by=coarsest))
-    candidates = [_planned(query, base, spend, way, price) for way, price in ways(spend, norm=base.bounding.norm)]
+    candidates = [
+        _planned(query, base, spend, way, price) for way, price in workloads.ways(spend, norm=base.bounding.norm)
+    ]
     best = min(candidates, key=lambda one: one.error)
     others = (f"less good: {one.why[0]}" for one in candidates if one is not best)
     return replace(best, why=(*best.why, *others))
@@ -281,9 +273,9 @@ def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: B
     groups = query.groups
     sizes = tuple(map(len, values_of(len(groups.columns), groups.keys or ())))
     (cell,) = base.measures.values()
-    (size, unit), entry = row_of(base), cell.parts
-    reach = contribution_of(base) if base.bounding.norm is None else norm_contribution(base)
-    moved = 1 if isinstance(reach, NormContribution) else size * entry  # a norm is in parts, caps are in rows
+    (size, unit), entry = workloads.row_of(base), cell.parts
+    reach = workloads.contribution_of(base) if base.bounding.norm is None else workloads.norm_contribution(base)
+    moved = 1 if isinstance(reach, workloads.NormContribution) else size * entry  # a norm is in parts, caps are in rows
     importance = dict.fromkeys(groups.margins, 1.0)
     candidates = [one for one in _candidates(sizes, groups.margins) if set(one) >= set(base.stage.length_by or ())]
     cells = {margin: math.prod(sizes[i] for i in range(len(sizes)) if i not in margin) for margin in candidates}
@@ -302,7 +294,7 @@ def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: B
         parts = finer * entry
         design = _design(sizes, noise, parts)
         bar = partial(_normal_bar, design, parts)
-    bars, wider = ({margin: bar(margin, sure) for margin in importance} for sure in (CONFIDENCE, WITH_LOSS))
+    bars, wider = ({margin: bar(margin, sure) for margin in importance} for sure in (CONFIDENCE, workloads.WITH_LOSS))
     measures = {
         named(groups.columns, margin): Measure(
             name=named(groups.columns, margin),
@@ -336,7 +328,7 @@ def _design(sizes: tuple[int, ...], noise: Mapping[Margin, Noise], parts: int) -
     return MarginalDesign(sizes, {margin: max(law.law.variance, 1e-12) / parts**2 for margin, law in noise.items()})
 
 
-def _sensitivity(reach: Contribution | NormContribution, cells: int, row: int, why: str) -> Sensitivity:
+def _sensitivity(reach: Contribution | workloads.NormContribution, cells: int, row: int, why: str) -> Sensitivity:
     cell = reach.cell(cells) * row
     l1 = reach.l1 * row
     reason = f"{why}; {cells:,} cell{'s' * (cells > 1)} of the whole table in each of this margin"
@@ -370,7 +362,7 @@ def _parts(shares: Mapping[Margin, float]) -> dict[Margin, Fraction]:
 
 def _normal(
     mu_squared: Fraction,
-    reach: Contribution | NormContribution,
+    reach: Contribution | workloads.NormContribution,
     size: int,
     shares: Mapping[Margin, float],
     cells: Mapping[Margin, int],
@@ -378,7 +370,7 @@ def _normal(
     """Normal noise by margin, and the parts of a step in which it is drawn."""
     squares = {margin: reach.l2_squared(cells[margin]) * size**2 for margin in shares}
     exact = {margin: squares[margin] / (mu_squared * part) for margin, part in _parts(shares).items()}
-    parts = 1 << max(0, math.ceil(math.log2(FINE / math.sqrt(float(min(exact.values()))))))
+    parts = 1 << max(0, math.ceil(math.log2(workloads.FINE / math.sqrt(float(min(exact.values()))))))
     noise = {
         margin: Gaussian(variance=Fraction(math.ceil(variance * parts**2)), l2_squared=squares[margin] * parts**2)
         for margin, variance in exact.items()

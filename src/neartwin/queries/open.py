@@ -11,17 +11,9 @@ from neartwin.interactive import suggested, variable
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.groups import Grouping
 from neartwin.queries.query import Rows
+from neartwin.tables import joins
 from neartwin.tables.ingestion import Terms
-from neartwin.tables.joins import (
-    On,
-    OtherTable,
-    declared_types,
-    file_name,
-    owned_table,
-    owner_of,
-    public_bounds,
-    typed_schema,
-)
+from neartwin.tables.joins import On, OtherTable
 from neartwin.tables.sources import source_of
 from neartwin.tables.table import Bounds, Owner, RowUnit, Table
 from neartwin.tables.types import IDENTIFYING, ColumnType
@@ -52,7 +44,7 @@ def owned_by(rows: Rows, *, on: On) -> Owner:
     """
     if rows.conditions:
         raise QueryError("owned_by: rows belong to the units of a whole table; leave .where(...) out")
-    return owner_of(rows.table, on)
+    return joins.owner_of(rows.table, on)
 
 
 class _Given(TypedDict, total=False):
@@ -132,15 +124,15 @@ def table(
     who: object = unit  # the annotation is a promise, not yet a fact
     one = repr(who[0]) if isinstance(who, list) and who else "'customer_id'"
     made_of((str, RowUnit, tuple, Owner), f"the column of those to protect; write unit={one}", unit=unit)
-    declared = declared_types(types)
+    declared = joins.declared_types(types)
     nothing = (null,) if isinstance(null, str) else tuple(null)
     terms = Terms(into=fspath(into), accept_odd=accept_odd, refresh=refresh, encoding=encoding, null=nothing)
     source = source_of(data, table=table, snapshot=snapshot, types=declared, terms=terms)
-    if not (chosen := name or table or file_name(source)):
+    if not (chosen := name or table or joins.file_name(source)):
         raise ParameterError("name", name, "must name the population", remedy="write name='purchases'")
     if isinstance(unit, Owner):
-        return owned_table(source, unit, chosen, declared, columns)
-    schema, cast = typed_schema(source, declared)
+        return joins.owned_table(source, unit, chosen, declared, columns)
+    schema, cast = joins.typed_schema(source, declared)
     if neighbours not in set(Neighbours):
         near = suggested(neighbours, Neighbours) or Neighbours.ADD_REMOVE
         raise ParameterError("neighbours", neighbours, "must be 'add_remove' or 'replace_one'", remedy=f"write {near}")
@@ -152,7 +144,7 @@ def table(
         neighbours=Neighbours(neighbours),
         schema=schema,
         declared=cast,
-        columns=public_bounds(columns, schema),
+        columns=joins.public_bounds(columns, schema),
     )
     if unit not in schema and unit in (getattr(getattr(data, "index", None), "names", None) or ()):
         raise SchemaError(

@@ -234,6 +234,7 @@ def closed(end: float) -> float | None:
     return None if math.isinf(end) else float(end)
 
 
+@np.errstate(invalid="ignore")  # of open ends
 def column_of(release: StatisticsTable, one: Statistic) -> Estimate:
     """A statistic as a column of arithmetic. Noise in whole numbers gets one step more.
 

@@ -30,7 +30,7 @@ from neartwin.statistics.base import (
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.statistics.columns import Choice, OneColumn, as_column, centred, chosen_grid
 from neartwin.statistics.measures import Measurement, largest
-from neartwin.statistics.sql import of_columns
+from neartwin.statistics.sql import Call, Named, function, of_columns
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.ranges import ANY, Range, Value, as_value, is_name, never_null, possible_values, range_of
@@ -38,6 +38,7 @@ from neartwin.tables.table import Bounds, Table
 from neartwin.tables.terms import Term, check_term
 from neartwin.tables.types import ColumnType
 
+AVG_OR_0 = "AVG_OR_0"  # in SQL that stands for other SQL
 _BINARY = Bounds(Fraction(0), Fraction(1), Fraction(1))
 _FEW = 0.005  # of what may fail, for the number of values that share what clipping took
 
@@ -400,3 +401,9 @@ def mean(
 
 of_columns("SUM", "sum", Sum, "x")
 of_columns("AVG", "mean", Mean, "x")
+
+
+@function(AVG_OR_0)
+def _of_all_rows(call: Call) -> Named | None:
+    """SUM(x) / COUNT(*)."""
+    return (f"mean_{call.columns[0]}_or_0", mean(*call.columns, fill=0)) if call.columns else None

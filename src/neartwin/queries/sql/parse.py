@@ -26,6 +26,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.interactive import instead, suggested
+from neartwin.queries.arithmetic import PLACES
 from neartwin.queries.groups import completed
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK, table_of
 from neartwin.queries.sql.derived import (
@@ -44,13 +45,14 @@ from neartwin.queries.sql.subqueries import rows_of
 from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.sql import SPELLINGS, statistic_of
+from neartwin.statistics.sums import AVG_OR_0
 from neartwin.tables.expressions import COMPARED, not_understood, written_parts
 from neartwin.tables.per_unit import units_of
 from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
 
 _MOST_SETS = 64
-_ZERO = exp.Literal.number(0)
+_ZERO = ("0", "0.0")
 
 
 def sets_of(group: exp.Group) -> tuple[tuple[exp.Expr, ...], ...] | None:
@@ -140,32 +142,39 @@ def _counted(many: exp.Expr, schema: Mapping[str, ColumnType]) -> exp.Expr | Non
 
 
 def _as_mean(division: exp.Div, select: exp.Select, schema: Mapping[str, ColumnType]) -> None:
-    """COUNT_IF(c) / COUNT(*) as AVG of a condition, and SUM(x) / COUNT(*) as AVG(COALESCE(x, 0)), in place: bars are shorter.
+    """COUNT_IF(c) / COUNT(*), in place, as AVG of a condition, and SUM(x) / COUNT(*) as the mean of x or 0: bars are shorter.
 
     So are COUNT_IF(x > 3) / COUNT(x) and SUM(x) / COUNT(x), among the rows in which x has a value. A selected sum stays one.
     """
-    name, selected = division.sql(dialect="duckdb"), [item.unalias() for item in select.expressions]
+    name, selected = division.sql(dialect="duckdb"), [_spelled(item.unalias()) for item in select.expressions]
     for real in division.find_all(exp.Cast):
         if real.is_type(*exp.DataType.REAL_TYPES) and isinstance(real.this, exp.Count | exp.Sum | exp.Nullif):
             real.replace(real.this)
     top, whole = division.this.unnest(), division.expression.unnest()
+    while isinstance(whole, exp.Nullif):
+        whole = whole.this.unnest()
     parts = list(top.flatten()) if isinstance(top, exp.Mul) else [top]
-    match [one for one in parts if not one.is_number], whole.this.unnest() if isinstance(whole, exp.Nullif) else whole:
-        case [exp.Count() | exp.Sum() as many], exp.Count(this=counted) if many not in selected:
+    match [one for one in parts if not one.is_number], whole:
+        case [exp.Count() | exp.Sum() as many], exp.Count(this=counted) if _spelled(many) not in selected:
             condition, of_all = _counted(many, schema), isinstance(counted, exp.Star | exp.Literal)
             if condition is not None and (condition == counted or _compares(condition, counted)):
-                of = condition
+                mean: exp.Expr = exp.Avg(this=condition)
             elif condition is not None and of_all:
-                of = exp.case().when(condition, "1").else_("0")
-            elif isinstance(many, exp.Sum) and (of_all or many.this == counted):
-                of = exp.Coalesce(this=many.this, expressions=[_ZERO]) if of_all else many.this
+                mean = exp.Avg(this=exp.case().when(condition, "1").else_("0"))
+            elif isinstance(many, exp.Sum) and not isinstance(many.this, exp.Distinct) and of_all:
+                mean = exp.func(AVG_OR_0, many.this.unnest())
+            elif isinstance(many, exp.Sum) and _spelled(many.this.unnest()) == _spelled(counted):
+                mean = exp.Avg(this=counted)
             else:
                 return
-            mean = exp.Avg(this=of)
             if any(one.is_number and one.to_py() != 1 for one in parts):
                 many.replace(mean)
                 mean = division.this.unnest()
             division.replace(exp.alias_(mean, name, quoted=True) if division.parent is select else mean)
+
+
+def _spelled(node: exp.Expr) -> str:
+    return node.sql(dialect="duckdb", identify=True)
 
 
 def _compares(condition: exp.Expr, value: exp.Expr) -> bool:
@@ -321,7 +330,8 @@ def statement_of(text: Written, rows: Rows, *, tables: Others | None = None, dia
         if type(node) in COMPARED and statistics_in(node):
             node.replace(exp.case().when(node.copy(), "1").else_("0"))
     for division in list(select.find_all(exp.Div)):
-        _as_mean(division, select, rows.table.schema)
+        if division.parent_select is select:
+            _as_mean(division, select, rows.table.schema)
     items = tuple(select.expressions)
     select, over = without_workload(select)
     computed = without_derived(select, clauses=over is None)
@@ -441,23 +451,28 @@ def _after(statement: Statement, query: Query) -> PostProcessing:
 
 
 def _divided(statement: Statement, query: Query, named: Named) -> tuple[str, ...]:
-    """The statistics of rows that are asked in quotients of such alone, and compared with 0."""
+    """The counts and sums of rows that are asked in quotients of such alone, and compared with 0."""
     clauses = [statement.select.args[one] for one in ("having", "order") if statement.select.args.get(one)]
-    of_rows = {name for name, one in query.aggregates.items() if not (one.counts_units or one.counts_values)}
+    of_rows = {name for name, one in query.aggregates.items() if one.is_linear}
+    quotients = set[str]()
 
-    def asked(node: exp.Expr) -> set[str | None]:
-        return {named(one) for one in statistics_in(node)}
+    def asked(node: object) -> set[str]:
+        return {name for one in statistics_in(node) if (name := named(one))} if isinstance(node, exp.Expr) else set()
 
-    def alone(node: exp.Expr) -> set[str | None]:
-        both = [asked(side) for side in (node.this, node.expression)] if isinstance(node, exp.Div) else [set()]
-        if (all(both) and set.union(*both) <= of_rows) or (
-            isinstance(node, exp.Predicate) and node.expression == _ZERO
-        ):
+    def alone(node: exp.Expr) -> set[str]:
+        if isinstance(node, exp.Window):
+            return alone(node.args["order"]) if isinstance(node.this, PLACES) else asked(node)
+        first, second = (asked(node.args.get(side)) for side in ("this", "expression"))
+        products = (one for one in node.find_all(exp.Mul) if asked(one.this) and asked(one.expression))
+        if isinstance(node, exp.Div) and first and second and first | second <= of_rows and not any(products):
+            quotients.update(first | second)
             return set()
-        inside = () if isinstance(node, exp.Window) or statistics_in(node) == [node] else node.iter_expressions()
-        return set().union(*map(alone, inside)) if inside else asked(node)
+        zeros = isinstance(node, exp.Predicate) and all(one.name in _ZERO for one in node.find_all(exp.Literal))
+        if zeros and not (first and second):
+            return set()
+        return asked(node) if statistics_in(node) == [node] else set().union(*map(alone, node.iter_expressions()))
 
-    return tuple(sorted(of_rows.difference(*map(alone, (*statement.items, *clauses)))))
+    return tuple(sorted(quotients.difference(*map(alone, (*statement.items, *clauses)))))
 
 
 def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Select, Rows]:

@@ -342,11 +342,11 @@ def shortened(node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0912 - a case for e
     """
     match node:
         case exp.Sum(this=exp.Literal(this="1") | exp.Cast(this=exp.Literal(this="1"))):
-            return exp.Count(this=exp.Star())
+            return exp.Count(this=exp.Star(), big_int=True)
         case exp.Count(this=exp.Literal() | exp.Boolean() | None):
-            return exp.Count(this=exp.Star())
+            return exp.Count(this=exp.Star(), big_int=True)
         case exp.Sum(this=exp.Literal(is_string=False)) if not isinstance(node.parent, exp.Filter):
-            return exp.Mul(this=node.this, expression=exp.Count(this=exp.Star()))
+            return exp.paren(node.this * exp.Count(this=exp.Star(), big_int=True))
         case exp.EQ(this=exp.Literal(), expression=exp.Literal()) if node.this == node.expression:
             return exp.true()
         case exp.And() if is_true(node.this) or is_true(node.expression):

@@ -5,7 +5,8 @@
  "having": "orders > 100", "order_by": [["orders", true]], "limit": 5, "offset": 0}
 ```
 
-A third value of a key in `order_by`, if it is true, puts NULL first.
+A third value of a key in `order_by`, if it is true, puts NULL first. `"divided": ["total"]` says that this statistic is
+asked only in quotients, so that limits are chosen for these.
 """
 
 from collections.abc import Callable, Mapping
