@@ -156,9 +156,9 @@ SURVEY = DataSet(
               lambda t, k: t.group_by("gender", keys=k("gender")).agg(
                   young=nt.count("CASE WHEN age < 30 THEN 1 END"), pay=nt.mean("CASE WHEN education >= 16 THEN earnings END")),
               "SELECT gender, count(*) FILTER (age < 30), avg(earnings) FILTER (education >= 16) FROM cps GROUP BY 1"),
-        Asked("SELECT region, SUM(earnings) / COUNT(*) AS each FROM cps GROUP BY region",
+        Asked("SELECT region, SUM(earnings) / SUM(age) AS each FROM cps GROUP BY region",
               lambda t, k: nt.from_sql(SURVEY.asked[-1].sql, t, keys=k("region")),
-              "SELECT region, sum(earnings), count(*), avg(earnings) FROM cps GROUP BY 1", 4000),
+              "SELECT region, sum(earnings), sum(age), sum(earnings) / sum(age) FROM cps GROUP BY 1", 4000),
     ),
 )  # fmt: skip
 CLINIC = DataSet(

@@ -27,6 +27,17 @@ def test_every_engine_counts_finders_as_the_oracle_does(request, place):
     assert len(found) > 10
 
 
+@pytest.mark.parametrize("limit", [{"norm": 2}, {"rows": 5}, {"max_rows_per_group": 3, "max_groups": 9}])
+def test_finders_under_every_limit_are_those_of_the_oracle(duckdb_place, limit):
+    """Under a norm, what told the few apart had the name of the root that rows are divided by."""
+    rows = hostile_rows("finders", 300)
+    query = duckdb_place.visits(rows).group_by("town").agg(n=nt.count(), people=nt.count_distinct_units())
+    asked = plan(query, spend=nt.gdp(1, "1e-6"), limits=nt.limits(**limit, max_discovered_groups=3))
+    found, expected = answers(duckdb_place, rows, asked)
+    assert found == expected
+    assert len(found) > 5
+
+
 def of(rows, **limits):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="visits")
     asked = plan(

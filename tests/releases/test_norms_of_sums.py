@@ -15,7 +15,7 @@ from neartwin.audit.runs import Batched
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import PrivacyError
 from neartwin.mechanisms.linear.workloads import strategies
-from neartwin.planning import marginals, workloads
+from neartwin.planning import workloads
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import Aggregates
 from neartwin.planning.workloads import NormContribution, entry_parts, norm_contribution
@@ -141,7 +141,7 @@ def test_near_miss_noise_for_half_the_norm_is_caught(asked, monkeypatch):
 
     heavy = Twins((), rows_of("new", *("a" * 40)), "all of the norm in the first key")
     assert stands(Batched(first), claim_gdp(1), [heavy], runs=1_500)
-    monkeypatch.setattr(marginals if asked == "margins" else workloads, "norm_contribution", half)
+    monkeypatch.setattr(workloads, "norm_contribution", half)
     assert audit(Batched(first), claim_gdp(1), [heavy], runs=3_000).refuted
 
 

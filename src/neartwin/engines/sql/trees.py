@@ -94,7 +94,7 @@ def placed(stage: Stage, ranked_by: list[exp.Expr], source: str, place: exp.Expr
     """The source with the place of each group among its unit's; the first groups alone, where it may be in too many.
 
     Groups with most of a unit's rows come first, so that the fewest are lost. Where a few groups are told from all others, their
-    places are 1. They have more rows than the first group after them, the hash as a fraction. Ties with that one are out.
+    places are 1. They have more rows than the first group after them, less the hash as a fraction. Ties with that one are out.
 
     Args:
         stage: The stage.
@@ -108,14 +108,14 @@ def placed(stage: Stage, ranked_by: list[exp.Expr], source: str, place: exp.Expr
     """
     few, every = stage.discovery_groups or 0, (stage.groups_per_unit or MOST_GROUPS) >= MOST_GROUPS
     if every and 0 < few < dialect.keeps and isinstance(place, exp.RowNumber):
-        number = sql.as_double(_counted_rows(stage)) + sql.as_double(ranked_by[0]) / exp.Literal.number(2.0**64)
-        k, after = exp.column("k"), sql.integer(few + 1)
-        beyond = exp.func("list_extract", sql.windowed(exp.func("max", k, after), "u"), after.copy())
+        number = sql.as_double(_counted_rows(stage)) - sql.as_double(ranked_by[0]) / exp.Literal.number(2.0**64)
+        nth, after = exp.column("nth"), sql.integer(few + 1)
+        beyond = exp.func("list_extract", sql.windowed(exp.func("max", nth, after), "u"), after.copy())
         told = sql.named(
-            sql.either(k.copy() <= beyond, after.copy(), sql.integer(1)), "place"
+            sql.either(nth.copy() <= beyond, after.copy(), sql.integer(1)), "place"
         )  # 1 where there is none beyond
         return {
-            "keyed": sql.selected(source, exp.Star(), sql.named(number, "k")),
+            "keyed": sql.selected(source, exp.Star(), sql.named(number, "nth")),
             "ranked": sql.selected("keyed", exp.Star(), told),
         }
     alike = stage.capped and stage.rows_per_group == 1
