@@ -196,7 +196,8 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     if (label := label_of(text)) is not None:
         keys = tuple((label, *key) for key in release.keys)
         return replace(release, group_columns=(name, *release.group_columns), keys=keys)
-    numeric = {one: _values(release, one) for one in release.group_columns if _kind(_values(release, one)) in NUMERIC}
+    grouped = {one: _values(release, one) for one in release.group_columns}
+    numeric = {one: np.array(of, dtype=float) for one, of in grouped.items() if _kind(of) in NUMERIC}
     expression = Arithmetic.parse(text, [*numeric, *(one.name for one in _numbers(release))], release.group_columns)
     parts, by = dict[tuple[object, ...], list[int]](), [_values(release, part) for part in sorted(expression.partition)]
     along = [(_values(release, one), down, nulls_first) for one, down, nulls_first in expression.order]
@@ -205,7 +206,7 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     values, low, high = (np.empty(len(release)) for _ in range(3))
     events = frozenset[tuple[str, object]]()
     for places in parts.values():
-        known = {one: Estimate(*(np.array(every, dtype=float)[places],) * 3) for one, every in numeric.items()}
+        known = {one: Estimate(*(every[places],) * 3) for one, every in numeric.items()}
         noisy = expression.columns - set(numeric)
         found = expression.of(known | {one: column_of(release, at_places(release[one], places)) for one in noisy})
         values[places], low[places], high[places] = found.values, found.low, found.high

@@ -406,4 +406,4 @@ of_columns("AVG", "mean", Mean, "x")
 @function(AVG_OR_0)
 def _of_all_rows(call: Call) -> Named | None:
     """SUM(x) / COUNT(*)."""
-    return (f"mean_{call.columns[0]}_or_0", mean(*call.columns, fill=0)) if call.columns else None
+    return (f"mean_{call.columns[0]}_or_0", mean(*call.columns, fill=0)) if len(call.columns) == 1 else None

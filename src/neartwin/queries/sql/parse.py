@@ -453,6 +453,9 @@ def _after(statement: Statement, query: Query) -> PostProcessing:
 def _divided(statement: Statement, query: Query, named: Named) -> tuple[str, ...]:
     """The counts and sums of rows that are asked in quotients of such alone, and compared with 0."""
     clauses = [statement.select.args[one] for one in ("having", "order") if statement.select.args.get(one)]
+    roots = (*statement.items, *clauses)
+    if not any(root.find(exp.Div) for root in roots):
+        return ()
     of_rows = {name for name, one in query.aggregates.items() if one.is_linear}
     quotients = set[str]()
 
@@ -472,7 +475,7 @@ def _divided(statement: Statement, query: Query, named: Named) -> tuple[str, ...
             return set()
         return asked(node) if statistics_in(node) == [node] else set().union(*map(alone, node.iter_expressions()))
 
-    return tuple(sorted(quotients.difference(*map(alone, (*statement.items, *clauses)))))
+    return tuple(sorted(quotients.difference(*map(alone, roots))))
 
 
 def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Select, Rows]:
