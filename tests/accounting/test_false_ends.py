@@ -18,6 +18,8 @@ BATCHES = {
     "fixed": lambda: training.fixed_batches(noise_multiplier="0.1", batch=2, records=4, steps=1),
     "without": lambda: training.without_replacement(Gaussian(mu=10), batch=2, records=4),
     "pure": lambda: training.without_replacement(Laplace(epsilon="0.1"), batch=2, records=4),
+    "replaced": lambda: training.with_replacement(Laplace(epsilon="0.1"), batch=2, records=4),
+    "bands": lambda: training.banded_factorization(noise_multiplier=1, rate="0.1", bands=4, steps=10),
     "cut": lambda: training.truncated_batches(noise_multiplier=1, rate="0.1", largest=12, records=100, steps=3),
     "seldom": lambda: training.truncated_batches(noise_multiplier=1, rate="0.01", largest=50, records=100, steps=3),
 }
@@ -28,6 +30,8 @@ def test_groups_and_samples_of_batches_of_a_fixed_size_are_refused(name):
     """They had the price of Poisson batches: an advantage of 3/4 for two of four records, where it is 5/6."""
     met = [{0, 1} & set(batch) for batch in combinations(range(4), 2)]
     assert np.mean([bool(some) for some in met]) == pytest.approx(5 / 6)  # with next to no noise each of these is seen
+    both = training.fixed_batches(noise_multiplier="0.1", batch=2, records=4, steps=1, group=2)
+    assert pytest.approx(cost(both).advantage().upper, abs=1e-6) == 5 / 6
     for asked in (for_group(BATCHES[name](), 2), subsample(BATCHES[name](), "0.5")):
         with pytest.raises(PrivacyError, match="draw Poisson batches"):
             cost(asked)

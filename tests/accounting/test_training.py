@@ -48,20 +48,21 @@ WITH = lambda people, size: map(sum, product(people, repeat=size))  # noqa: E731
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("group", [1, 2, 3])
 @pytest.mark.parametrize(("batches", "replacement"), [(WITHOUT, False), (WITH, True)], ids=["without", "with"])
-def test_a_fixed_batch_costs_the_worst_over_data_sets_of_five(batches, replacement):
-    """All batches of two of five records with gradients -1, 0 or 1, and of the four without one of them."""
-    run = training.fixed_batches(noise_multiplier=2, batch=2, records=5, steps=1, replacement=replacement)
+def test_a_fixed_batch_costs_the_worst_over_data_sets_of_five(batches, replacement, group):
+    """All batches of two of five records with gradients -1, 0 or 1, and of those without one, two or three of them."""
+    run = training.fixed_batches(noise_multiplier=2, batch=2, records=5, steps=1, replacement=replacement, group=group)
     eps = 0.4
     claimed, worst = cost(run).delta(eps), 0.0
     for people in product((-1, 0, 1), repeat=5):
-        *others, last = people
-        if list(others) == sorted(others) and last == 1:
+        others, joined = people[:-group], people[-group:]
+        if list(others) == sorted(others) and list(joined) == sorted(joined) and joined[-1] == 1:
             larger, smaller = averaged(batches(people, 2)), averaged(batches(others, 2))
             worst = max(worst, hockey_stick(larger, smaller, eps, 2), hockey_stick(smaller, larger, eps, 2))
     assert worst == pytest.approx(claimed.upper, rel=1e-9)  # never above, and some data set attains it
-    poisson = cost(training.poisson_batches(noise_multiplier=2, rate=Fraction(2, 5), steps=1)).delta(eps).upper
-    assert claimed.lower > 1.5 * poisson  # the near miss: a fixed batch is not a Poisson batch
+    poisson = training.poisson_batches(noise_multiplier=2, rate=Fraction(2, 5), steps=1)
+    assert claimed.lower > 1.5 * cost(for_group(poisson, group)).delta(eps).upper  # the near miss: Poisson batches
 
 
 def test_a_step_of_two_poisson_batches_is_the_sum_over_what_both_draw():
@@ -113,6 +114,21 @@ def test_draws_with_replacement_of_what_may_reveal_all_are_refused(once):
     with pytest.raises(PrivacyError, match="may reveal all, with replacement"):
         training.with_replacement(once, batch=3, records=100)
     assert cost(training.with_replacement(Pure(epsilon="0.1"), batch=3, records=100)).epsilon("1e-5").upper < 0.1
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_a_group_on_fixed_batches_is_more_than_its_worst_member(replacement):
+    """And a group that says less than who it is, or leaves no batch without it, is refused."""
+    run = partial(training.fixed_batches, noise_multiplier=4, steps=100, records=40, replacement=replacement)
+    costs = [cost(run(batch=20, group=group)).epsilon("1e-5") for group in (1, 2, 3, 19)]
+    assert all(less.upper < more.lower for less, more in pairwise(costs))
+    assert all(one.width <= 1e-6 * one.upper for one in costs)
+    for wrong in ({"batch": 38, "group": 40}, {"batch": 3, "group": 0}):
+        with pytest.raises(ParameterError, match=r"records|group"):
+            run(**wrong)
+    if not replacement:
+        with pytest.raises(ParameterError, match="must leave 3 of the 40 records out"):
+            run(batch=38, group=3)
 
 
 def test_a_group_of_sampled_laplace_steps_has_its_pure_epsilon_and_no_less():
@@ -278,6 +294,7 @@ PAGE = {
     "Poisson, two batches": partial(training.poisson_batches, rate="0.01", steps=2_000, accumulated=2),
     "Poisson, cut": partial(training.truncated_batches, rate="0.01", largest=140, records=10_000, steps=2_000),
     "fixed size, without": partial(training.fixed_batches, **LOADERS),
+    "groups of 3": partial(training.fixed_batches, **LOADERS, group=3),
     "fixed size, with ": partial(training.fixed_batches, **LOADERS, replacement=True),
     "banded": partial(training.banded_factorization, rate="0.01", bands=10, steps=2_000),
     "trees": lambda noise_multiplier: training.tree_with_restarts(

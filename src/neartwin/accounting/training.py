@@ -5,22 +5,13 @@ add/remove neighbours; `cost(usage).epsilon(delta)` answers. Under replace-one o
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, islice
+from math import comb, perm
 
 from neartwin import losses
-from neartwin.accounting.usage import (
-    AddRemove,
-    Usage,
-    cost,
-    group_loss,
-    parallel,
-    repeated,
-    sample_loss,
-    sequential,
-    use,
-)
+from neartwin.accounting import usage as usages
 from neartwin.balls import ball, binomial_cdf, closely
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
@@ -31,7 +22,7 @@ MOST_DRAWS = 63  # of one record in one step, beyond which it counts as revealed
 NEGLIGIBLE = Fraction(1, 10**20)  # the probability of more draws in one step that counts likewise
 
 
-def poisson_batches(*, noise_multiplier: Number, rate: Number, steps: int, accumulated: int = 1) -> Usage:
+def poisson_batches(*, noise_multiplier: Number, rate: Number, steps: int, accumulated: int = 1) -> usages.Usage:
     """DP-SGD on Poisson batches.
 
     Args:
@@ -40,18 +31,19 @@ def poisson_batches(*, noise_multiplier: Number, rate: Number, steps: int, accum
         steps: Steps of the optimizer.
         accumulated: Poisson batches whose clipped gradients one step sums. A record may be in several (T3).
 
+    >>> from neartwin.accounting.usage import cost
     >>> round(cost(poisson_batches(noise_multiplier=1, rate="0.01", steps=10_000)).epsilon("1e-5").upper, 6)
     6.187712
     """
     mu, share = _inverse(noise_multiplier), rational(rate=rate)
     if integer(at_least=1, accumulated=accumulated) == 1:
-        return repeated(losses.SubsampledGaussian(mu=mu, rate=share), steps)
-    return _drawn(mu, share, accumulated, steps)
+        return usages.repeated(losses.SubsampledGaussian(mu=mu, rate=share), steps)
+    return usages.repeated(_mixture(mu, _binomial(share, accumulated)).inner, steps)
 
 
 def fixed_batches(
-    *, noise_multiplier: Number, batch: int, records: int, steps: int, replacement: bool = False
-) -> Usage:
+    *, noise_multiplier: Number, batch: int, records: int, steps: int, replacement: bool = False, group: int = 1
+) -> usages.Usage:
     """DP-SGD on batches of a fixed size, drawn afresh at each step (T1, T2).
 
     Args:
@@ -60,18 +52,26 @@ def fixed_batches(
         records: Records of the larger data set, more than a batch.
         steps: Steps of the optimizer.
         replacement: Whether a batch may hold a record more than once.
+        group: Records that join or leave together, such as those of one person.
 
+    >>> from neartwin.accounting.usage import cost
     >>> run = fixed_batches(noise_multiplier=2, batch=100, records=10_000, steps=1000)
     >>> cost(run).epsilon("1e-5") == cost(poisson_batches(noise_multiplier=1, rate="0.01", steps=1000)).epsilon("1e-5")
     True
     """
-    factor = losses.Gaussian(mu=_inverse(noise_multiplier))
+    mu, k = 2 * _inverse(noise_multiplier), integer(at_least=1, group=group)
+    size, whole = integer(at_least=1, batch=batch), integer(at_least=k + 1, records=records)
     if replacement:
-        return repeated(with_replacement(factor, batch=batch, records=records), steps)
-    return repeated(without_replacement(factor, batch=batch, records=records), steps)
+        return usages.repeated(_mixture(mu, _binomial(Fraction(k, whole), size)), steps)
+    if size + k > whole:
+        raise ParameterError("batch", batch, f"must leave {k} of the {whole} records out")
+    ways = (comb(k, h) * perm(size, h) * perm(whole - size, k - h) for h in range(k + 1))
+    return usages.repeated(_mixture(mu, (Fraction(way, perm(whole, k)) for way in ways)), steps)
 
 
-def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, records: int, steps: int) -> Usage:
+def truncated_batches(
+    *, noise_multiplier: Number, rate: Number, largest: int, records: int, steps: int
+) -> usages.Usage:
     """DP-SGD on Poisson batches, each cut to a size by dropping records at random (T8).
 
     Args:
@@ -85,22 +85,24 @@ def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, r
     size, whole = integer(at_least=1, largest=largest), integer(at_least=1, records=records)
     drawn = losses.SubsampledGaussian(mu=mu, rate=share)
     if size >= whole:
-        return repeated(drawn, steps)
+        return usages.repeated(drawn, steps)
     event = "TruncatedSubsampledGaussianDpEvent", (whole, float_above(share), size, float_below(1 / mu))
     low, high = closely(lambda: 1 - binomial_cdf(whole - 1, size - 1, ball(share)))
     if low <= NEGLIGIBLE:
         rest = losses.Leak(delta=high, attained=False)
-        return repeated(AddRemove(sequential(drawn, rest), event, single=True), steps)
+        return usages.repeated(usages.AddRemove(usages.sequential(drawn, rest), event, single=True), steps)
     more = closely(lambda: 1 - binomial_cdf(whole, size, ball(share)))[1]
     cut = losses.SubsampledGaussian(mu=2 * mu, rate=min(more * size / whole / low, share))
     known = low if 1 - high <= NEGLIGIBLE else 1 - high + low
     weights = (known - low) / known, low / known
     one = cut if known == low else losses.PublicChoice(options=(drawn, cut), weights=weights)
-    step = sequential(one, losses.Leak(delta=1 - known, attained=False)) if known < 1 else repeated(one, 1)
-    return repeated(AddRemove(step, event, single=True), steps)
+    step = (
+        usages.sequential(one, losses.Leak(delta=1 - known, attained=False)) if known < 1 else usages.repeated(one, 1)
+    )
+    return usages.repeated(usages.AddRemove(step, event, single=True), steps)
 
 
-def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> Usage:
+def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> usages.Usage:
     """DP-SGD where each record is in one random step of each epoch, drawn afresh for each record and epoch (T9).
 
     Args:
@@ -108,10 +110,10 @@ def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) 
         steps: Steps of an epoch.
         epochs: Their number.
     """
-    return repeated(losses.RandomAllocation(mu=_inverse(noise_multiplier), steps=steps), epochs)
+    return usages.repeated(losses.RandomAllocation(mu=_inverse(noise_multiplier), steps=steps), epochs)
 
 
-def balls_in_bins(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> Usage:
+def balls_in_bins(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> usages.Usage:
     """DP-SGD where each record is thrown into one of as many bins as an epoch has steps, once for all epochs (T9).
 
     Args:
@@ -120,10 +122,10 @@ def balls_in_bins(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> U
         epochs: Their number. Each uses the bins in the same order.
     """
     mu = _inverse(noise_multiplier) * root_above(Fraction(integer(at_least=1, epochs=epochs)))
-    return repeated(losses.RandomAllocation(mu=mu, steps=steps), 1)
+    return usages.repeated(losses.RandomAllocation(mu=mu, steps=steps), 1)
 
 
-def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
+def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> usages.Usage:
     """A mechanism on a batch of a fixed size, drawn without replacement (T1).
 
     Args:
@@ -137,10 +139,10 @@ def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usa
     size, whole = integer(at_least=1, batch=batch), integer(at_least=2, records=records)
     if size >= whole:
         raise ParameterError("batch", batch, f"must be below the number of records, {whole}")
-    return AddRemove(use(sample_loss(_replaced(factor, 1), Fraction(size, whole))), single=True)
+    return usages.AddRemove(usages.use(usages.sample_loss(_replaced(factor, 1), Fraction(size, whole))), single=True)
 
 
-def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
+def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> usages.Usage:
     """A mechanism on a batch drawn with replacement (T2).
 
     Args:
@@ -153,15 +155,15 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
     """
     draws, rate = integer(at_least=1, batch=batch), Fraction(1, integer(at_least=2, records=records))
     if isinstance(factor, losses.Gaussian):
-        return _drawn(2 * factor.mu, rate, draws, 1)
-    weights, beyond = _weights(rate, draws)
+        return _mixture(2 * factor.mu, _binomial(rate, draws))
+    weights, beyond = _frequent(_binomial(rate, draws))
     often = 1 - weights[0]
-    options = [sample_loss(_replaced(factor, k), often) for k in range(1, len(weights))]
+    options = [usages.sample_loss(_replaced(factor, k), often) for k in range(1, len(weights))]
     try:
         chosen = losses.PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
     except ParameterError:
         raise PrivacyError(f"no theorem here draws {factor!r}, which may reveal all, with replacement") from None
-    return sequential(chosen, losses.Leak(delta=beyond, attained=False)) if beyond else repeated(chosen, 1)
+    return usages.AddRemove(_beside(chosen, beyond), single=True)
 
 
 def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
@@ -173,7 +175,7 @@ def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
         factor,
         losses.Gaussian | losses.Laplace | losses.Geometric | losses.DiscreteGaussian | losses.Approx | losses.Leak,
     ):
-        return group_loss(factor, 2 * records)
+        return usages.group_loss(factor, 2 * records)
     if (most := losses.Composition.of(factor).pure().upper) < math.inf:
         return losses.Approx(epsilon=2 * records * Fraction(most), delta=0)
     raise PrivacyError(
@@ -181,7 +183,7 @@ def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
     )
 
 
-def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, steps: int) -> Usage:
+def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, steps: int) -> usages.Usage:
     """Matrix factorization with a banded encoder: DP-BandMF, or b-min-sep participation by blocks (T4).
 
     Args:
@@ -196,10 +198,11 @@ def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, 
     if wide * share > 1:
         raise ParameterError("bands", bands, f"times the rate {float(share):g} must be at most 1")
     rounds = -(-integer(at_least=1, steps=steps) // wide)
-    return AddRemove(repeated(losses.SubsampledGaussian(mu=_inverse(noise_multiplier), rate=wide * share), rounds))
+    drawn = losses.SubsampledGaussian(mu=_inverse(noise_multiplier), rate=wide * share)
+    return usages.AddRemove(usages.repeated(drawn, rounds), single=wide > 1)
 
 
-def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 1) -> Usage:
+def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 1) -> usages.Usage:
     """DP-FTRL by tree aggregation, each record at most once between restarts (T5).
 
     Args:
@@ -208,12 +211,12 @@ def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 
         restarts: Trees, the first one counted.
     """
     nodes = integer(at_least=1, steps=steps).bit_length() * integer(at_least=1, restarts=restarts)
-    return AddRemove(repeated(losses.Gaussian(mu=_inverse(noise_multiplier)), nodes))
+    return usages.AddRemove(usages.repeated(losses.Gaussian(mu=_inverse(noise_multiplier)), nodes))
 
 
 def toeplitz_factorization(
     *, noise_multiplier: Number, coefficients: Sequence[Number], participations: int, separation: int
-) -> Usage:
+) -> usages.Usage:
     """Matrix factorization with a Toeplitz encoder, such as a BLT or a banded one, without sampling: b-min-sep (T6).
 
     An encoder that is not Toeplitz, and has no more bands than steps of separation, costs no more than (n, 0, ..., 0),
@@ -237,12 +240,14 @@ def toeplitz_factorization(
         column = list(accumulate(reversed(column), max))[::-1]
     starts = range(0, len(column), every)[: integer(at_least=1, participations=participations)]
     moved = [sum((column[t - start] for start in starts if start <= t), Fraction(0)) for t in range(len(column))]
-    return AddRemove(repeated(losses.Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0)))), 1))
+    return usages.AddRemove(
+        usages.repeated(losses.Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0)))), 1)
+    )
 
 
 def repeat_and_select(
-    usage: Usage | PrivacyLoss | losses.Composition, *, mean: Number, shape: Number | None = 1
-) -> Usage:
+    usage: usages.Usage | PrivacyLoss | losses.Composition, *, mean: Number, shape: Number | None = 1
+) -> usages.Usage:
     """Private selection: the best of a random number of runs, such as a search for hyperparameters (T7).
 
     Args:
@@ -253,28 +258,40 @@ def repeat_and_select(
     Returns:
         The usage; its cost holds for the worst score.
     """
-    kinds = [losses.PrivateSelection(run=case, mean=mean, shape=shape) for case in cost(usage).cases]
-    event = repeated(usage, 1).each, float_above(rational(mean=mean)), kinds[0].runs.power - 1
-    return AddRemove(parallel(*kinds), ("RepeatAndSelectDpEvent", event))
+    kinds = [losses.PrivateSelection(run=case, mean=mean, shape=shape) for case in usages.cost(usage).cases]
+    event = usages.repeated(usage, 1).each, float_above(rational(mean=mean)), kinds[0].runs.power - 1
+    return usages.AddRemove(usages.parallel(*kinds), ("RepeatAndSelectDpEvent", event))
 
 
-def _drawn(mu: Fraction, rate: Fraction, draws: int, steps: int) -> Usage:
-    """Steps that meet one record as often as `draws` independent draws of this rate do, each time by mu."""
-    weights, beyond = _weights(rate, draws)
-    mixture = losses.GaussianMixture(distances=[k * mu for k in range(len(weights))], weights=weights)
-    rest = (losses.Leak(delta=beyond, attained=False),) if beyond else ()
-    return repeated(sequential(mixture, *rest), steps)
+def _mixture(mu: Fraction, law: Iterable[Fraction]) -> usages.AddRemove:
+    """One step that meets the records as often as the law says, each time by mu."""
+    weights, beyond = _frequent(law)
+    distances = [k * mu for k in range(len(weights))]
+    return usages.AddRemove(_beside(losses.GaussianMixture(distances=distances, weights=weights), beyond), single=True)
 
 
-def _weights(rate: Fraction, draws: int) -> tuple[list[Fraction], Fraction]:
-    """The law of how many draws take one record, given that they are not too many, and the probability that they are."""
+def _beside(step: PrivacyLoss, beyond: Fraction) -> usages.Usage:
+    """A step, and what its law of draws leaves out."""
+    return usages.sequential(step, losses.Leak(delta=beyond, attained=False)) if beyond else usages.use(step)
+
+
+def _binomial(rate: Fraction, draws: int) -> Iterator[Fraction]:
+    """The probabilities that none, one, two, ... of so many draws are of a kind."""
     open_probability(rate=rate)
-    none = (1 - rate) ** draws if draws <= MOST_DRAWS else closely(lambda: (1 - ball(rate)) ** draws)[0]
-    weights, beyond = [none], 1 - none
-    while beyond > NEGLIGIBLE and len(weights) <= min(draws, MOST_DRAWS):
-        k = len(weights)
-        weights.append(weights[-1] * (draws - k + 1) / k * rate / (1 - rate))
-        beyond -= weights[-1]
+    weight = (1 - rate) ** draws if draws <= MOST_DRAWS else closely(lambda: (1 - ball(rate)) ** draws)[0]
+    for k in range(draws + 1):
+        yield weight
+        weight *= Fraction(draws - k, k + 1) * rate / (1 - rate)
+
+
+def _frequent(law: Iterable[Fraction]) -> tuple[list[Fraction], Fraction]:
+    """The law of how many draws take a record, given that they are not too many, and the probability that they are."""
+    weights, beyond = [], Fraction(1)
+    for weight in islice(law, MOST_DRAWS + 1):
+        weights.append(weight)
+        beyond -= weight
+        if beyond <= NEGLIGIBLE and len(weights) > 1:
+            break
     return [weight / (1 - beyond) for weight in weights], beyond
 
 

@@ -395,8 +395,8 @@ def _within(usage: Any) -> Iterator[Usage]:
 def _refuse_single(usage: Usage, what: str) -> None:
     if any(isinstance(part, AddRemove) and part.single for part in _within(usage)):
         raise PrivacyError(
-            f"batches of a fixed or largest size cost {what} what no theorem here says, for records drive each other out of a "
-            "batch; draw Poisson batches"
+            f"what {what} costs no theorem here says of batches of a fixed or largest size, whose records drive each other out, "
+            "or of bands; state the group of fixed_batches, or draw Poisson batches"
         )
 
 

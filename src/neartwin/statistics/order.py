@@ -19,18 +19,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.linear.ranks import Ranks, best_tree, looks, typical_weight
-from neartwin.statistics.base import (
-    GROUP_SIZES,
-    RATIO,
-    Context,
-    Estimate,
-    ExpectedError,
-    NoisyNumbers,
-    Statistic,
-    cells_of,
-    constructor,
-    known,
-)
+from neartwin.statistics import base
 from neartwin.statistics.columns import Choice, OneColumn
 from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sql import Call, Named, function, is_value, of_columns, spelling
@@ -62,7 +51,7 @@ class OrderStatistic(OneColumn):
     """
 
     places: ClassVar[int] = 1  # of the grid, whose roundings add up
-    lost_row = RATIO
+    lost_row = base.RATIO
     holds_lost = True
 
     def kind(self, table: Table) -> ColumnType:
@@ -72,7 +61,7 @@ class OrderStatistic(OneColumn):
         kind = ColumnType.DATE if found is ColumnType.TIMESTAMP else found
         return kind if kind in _CODES and self.is_value else ColumnType.NUMBER
 
-    @known
+    @base.known
     def value(self, table: Table) -> Value:
         """The column or expression within its bounds, or the number that stands for a date or text."""
         code, whole = _CODES.get(self.kind(table), ("", None))
@@ -82,7 +71,7 @@ class OrderStatistic(OneColumn):
     def keywords(self) -> dict[str, Any]:
         """The arguments of its constructor: the bounds without their step, which may be nobody's choice."""
         ends = {} if self.bounds is None else {"low": str(self.bounds.low), "high": str(self.bounds.high)}
-        return Statistic.keywords(replace(self, bounds=None)) | ends
+        return base.Statistic.keywords(replace(self, bounds=None)) | ends
 
     def grid_column(self, table: Table) -> GridColumn:
         """The column whose cells are counted.
@@ -109,17 +98,17 @@ class OrderStatistic(OneColumn):
             name, value.column, bounds, 0, None if fill is None else int(fill), expression=value.expression
         )
 
-    def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
+    def measurements(self, context: base.Context, weight: float, power: float) -> Iterator[Measurement]:
         """The tree with the least error."""
         column = self.grid_column(context.table)
         tree = best_tree(column.high - column.low + 1, power)
         yield context.by_cell(column, tree, weight * self.rank_error(tree))
 
-    def main_measure(self, context: Context) -> str:
+    def main_measure(self, context: base.Context) -> str:
         """The tree."""
-        return cells_of(self.grid_column(context.table))
+        return base.cells_of(self.grid_column(context.table))
 
-    def noise_factor(self, context: Context) -> float:
+    def noise_factor(self, context: base.Context) -> float:
         """The error of a rank, in noises of a node."""
         return self.rank_error(context.trees[self.main_measure(context)]) / len(self.labels(""))
 
@@ -147,7 +136,9 @@ class OrderStatistic(OneColumn):
             confidence: The confidence of each bar.
         """
 
-    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+    def estimate(
+        self, name: str, noisy: base.NoisyNumbers, context: base.Context, confidence: float
+    ) -> list[base.Estimate]:
         """From the tree, some groups at a time."""
         column, measure, ranks = self.ranks(context)
         place, columns = column.bounds, dict[str, list[tuple[FloatArray, ...]]]()
@@ -162,7 +153,9 @@ class OrderStatistic(OneColumn):
             ]
             kind = self.kind(context.table)
             clipped = sum(int(at.sum()) for _, _, _, *more in parts for at in more)
-            estimates.append(Estimate(label, *(self.in_units(end, place) for end in ends), kind=kind, clipped=clipped))
+            estimates.append(
+                base.Estimate(label, *(self.in_units(end, place) for end in ends), kind=kind, clipped=clipped)
+            )
         return estimates
 
     def rounding(self, table: Table, place: Bounds) -> float:
@@ -191,10 +184,10 @@ class OrderStatistic(OneColumn):
         values = ((cells + place.low_units) * float(place.step)).tolist()
         return [min(max(value, float(place.low)), float(place.high)) for value in values]
 
-    def ranks(self, context: Context) -> tuple[GridColumn, Measure, Ranks]:
+    def ranks(self, context: base.Context) -> tuple[GridColumn, Measure, Ranks]:
         """The column, its measure, and the ranks that are read from it."""
         column = self.grid_column(context.table)
-        measure = context.measures[cells_of(column)]
+        measure = context.measures[base.cells_of(column)]
         return column, measure, Ranks(context.trees[measure.name], measure.mechanism.law, context.lost * measure.parts)
 
 
@@ -241,7 +234,7 @@ class Quantile(OrderStatistic):
             columns[label] = last, np.minimum(low, last), np.maximum(high, last)
         return columns
 
-    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+    def expected(self, name: str, context: base.Context, confidence: float) -> list[base.ExpectedError]:
         """The errors in ranks, because the values so many rows away are private."""
         column, measure, ranks = self.ranks(context)
         ((_, share), *_) = looks(ranks.tree)
@@ -263,7 +256,7 @@ class Extreme(OrderStatistic):
         """The error at its end of the grid."""
         return typical_weight(tree, self.end)
 
-    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+    def expected(self, name: str, context: base.Context, confidence: float) -> list[base.ExpectedError]:
         """In rows."""
         column, measure, ranks = self.ranks(context)
         width = float(ranks.bars(self.end, 2 * confidence - 1).max()) / measure.parts
@@ -298,7 +291,7 @@ class Maximum(Extreme):
         return {name: (certain, certain, np.full_like(certain, ranks.tree.cells - 1.0))}
 
 
-def by_rank(name: str, width: float, says: str, column: GridColumn, confidence: float) -> ExpectedError:
+def by_rank(name: str, width: float, says: str, column: GridColumn, confidence: float) -> base.ExpectedError:
     """An expected error in rows.
 
     Args:
@@ -311,9 +304,9 @@ def by_rank(name: str, width: float, says: str, column: GridColumn, confidence: 
     Returns:
         The expected error, by size as a share of all values.
     """
-    by_size = tuple((n, min(1.0, width / n)) for n in GROUP_SIZES)
+    by_size = tuple((n, min(1.0, width / n)) for n in base.GROUP_SIZES)
     says = f"{says}, on a grid with steps of {float(column.bounds.step):g}"
-    return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
+    return base.ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
 
 
 def _type(table: Table, value: Value) -> ColumnType:
@@ -326,7 +319,7 @@ def _parts(levels: Sequence[WholeNumbers], cells: int) -> Iterator[list[WholeNum
         yield [level[start : start + some] for level in levels]
 
 
-@constructor
+@base.constructor
 def quantile(
     column: str,
     rank: Number | list[Number] | tuple[Number, ...],
@@ -376,7 +369,7 @@ def quantile(
     return statistic
 
 
-@constructor
+@base.constructor
 def median(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> Quantile:
@@ -398,7 +391,7 @@ def median(
     return quantile(column, Fraction(1, 2), low, high, step, fill=fill)
 
 
-@constructor
+@base.constructor
 def minimum(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> Minimum:
@@ -423,7 +416,7 @@ def minimum(
     return Minimum(column, *order_grid(column, low, high, step, fill))
 
 
-@constructor
+@base.constructor
 def maximum(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> Maximum:
@@ -563,7 +556,7 @@ class InterquartileRange(OrderStatistic):
         values: list[float] = (np.clip(cells, 0.0, place.high_units - place.low_units) * float(place.step)).tolist()
         return values
 
-    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+    def expected(self, name: str, context: base.Context, confidence: float) -> list[base.ExpectedError]:
         """The error in ranks, because the values so many rows away are private."""
         column, measure, ranks = self.ranks(context)
         ((_, share), *_) = looks(ranks.tree)
@@ -572,7 +565,7 @@ class InterquartileRange(OrderStatistic):
         return [by_rank(name, width, f"each quartile at most {width:,.0f} values off its rank", column, confidence)]
 
 
-@constructor
+@base.constructor
 def interquartile_range(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> InterquartileRange:
