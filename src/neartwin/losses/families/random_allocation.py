@@ -26,7 +26,7 @@ from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 
-NODES = 1700  # of the law of one sum
+NODES = 1900  # of the law of one sum
 REACH = 11.5  # deviations of the noise that nodes reach; beyond is a probability of 1e-30
 FAINT = 1e-40  # a pair of values of no more probability, under Q and under P, is put at 0 and at infinity
 LEAST = 1e-300  # a mass below it is raised to it above, and left out below
@@ -42,8 +42,8 @@ class Ratios(NamedTuple):
         steps: The number of ratios, the mean of their sum.
         values: Rising, above 0, (n,).
         masses: Their Q-masses, (n,).
-        nothing: The Q-mass that the law above has at 0, at most.
-        beyond: The part of the mean that the law above has at infinity, at most.
+        nothing: The Q-mass that the law above has at 0, and the law below leaves out, at most.
+        beyond: The part of the mean that the law above has at infinity, and the law below leaves out, at most.
         mass_error: Relative, of each mass.
         value_error: Relative, of each value.
     """
@@ -110,7 +110,7 @@ def one(mu: Fraction, *, above: bool) -> Ratios:
         return Ratios(1, y, np.maximum(high[: len(y)], LEAST), nothing, beyond, 4 * U, 0.0)
     values, masses = low.reshape(2, -1)
     normal = masses > LEAST
-    return Ratios(1, values[normal], masses[normal], 0.0, 0.0, 4 * U, 4 * U)
+    return Ratios(1, values[normal], masses[normal], FAINT, FAINT, 4 * U, 4 * U)
 
 
 def joined(x: Ratios, y: Ratios, mu: float, *, above: bool) -> Ratios:
@@ -142,18 +142,19 @@ def joined(x: Ratios, y: Ratios, mu: float, *, above: bool) -> Ratios:
     mass, rise, fall = parts.reshape(3, -1, BINS).sum(axis=2)
     sums = (crowd + len(x.values) // rows + BINS + 8) * U
     mass_error, value_error = x.mass_error + y.mass_error + sums, max(x.value_error, y.value_error) + U
+    faint = len(x.values) * len(y.values) * FAINT
+    nothing = x.nothing + y.nothing + faint
+    beyond = x.beyond + y.beyond + x.nothing * y.steps + y.nothing * x.steps + faint
     if not above:
         full = mass > 0
         offset = rise[full] / mass[full]
         mean = starts[full] + offset
         value_error += 4 * U + 2 * sums * float((offset / mean).max())
-        return Ratios(steps, mean, mass[full], 0.0, 0.0, mass_error, value_error)
-    faint = len(x.values) * len(y.values) * FAINT
+        return Ratios(steps, mean, mass[full], nothing, beyond, mass_error, value_error)
     up, down = rise[:-1] / widths[:-1], fall[:-1] / widths[:-1]
     masses = up + np.append(down[1:], mass[-1])
     full = masses > 0
-    nothing = x.nothing + y.nothing + faint + float(down[0])
-    beyond = x.beyond + y.beyond + x.nothing * y.steps + y.nothing * x.steps + faint + float(rise[-1])
+    nothing, beyond = nothing + float(down[0]), beyond + float(rise[-1])
     return Ratios(steps, ends[full], masses[full], nothing, beyond, mass_error + 4 * U, value_error)
 
 
@@ -183,7 +184,7 @@ class AllocationPair(Pair):
     above: bool
 
     def repeated(self, count: int) -> Summand:
-        """Losses log R under R Q, or -log R under Q. All that the sum of the masses misses of 1 is outside."""
+        """Losses log R under R Q, or -log R under Q. Masses left out by the law below may be at infinity (T11)."""
         law = ratio(self.mu, self.steps, above=self.above)
         ratios, masses, revealed = law.values / self.steps, law.masses, law.nothing
         loss = -np.log(ratios)
@@ -194,7 +195,7 @@ class AllocationPair(Pair):
         logs = np.log(masses / whole)
         wrong = 1.1 * (law.mass_error + law.value_error + abs(whole - 1) + revealed + 8 * U)
         error = law.value_error + 4 * U + ELEMENTARY * np.abs(loss)
-        weighted = Weighted(loss, logs, wrong + 2 * ELEMENTARY + 2 * U * np.abs(logs), error, outside=wrong)
+        weighted = Weighted(loss, logs, wrong + 2 * ELEMENTARY + 2 * U * np.abs(logs), error)
         return AtomicSum(weighted, count * self.blocks, infinity=(0.0, revealed))
 
 
