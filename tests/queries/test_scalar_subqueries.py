@@ -170,7 +170,7 @@ def test_what_is_previewed_is_paid_once(spend, limits, visits, tmp_path):
         assert account.release(account.plan(rich(visits), spend=spend, limits=limits)).to_json() == release.to_json()
         assert account.remaining == preview.after
         assert any("Asked first: $1 = mean(paid)" in note for note in release.notes)
-        assert release.headline.startswith(f"Rows were compared with $1 = {shown(release['$1'], 0)}; bars leave out")
+        assert release.headline.startswith(f"Rows were compared with $1 = {shown(release['$1'], 0)}; no bar holds")
         body = nt.certify(release, book).body
     assert proposal.plan.losses().epsilon("1e-3").upper < 10
     assert recompute(body).agrees

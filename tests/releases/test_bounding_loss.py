@@ -395,7 +395,7 @@ def test_a_release_says_how_many_units_were_clipped_and_how_surely(tmp_path):
             assert "Clipping paid to [0, " in release.headline
             assert " changes values of about " in release.headline
             assert ". Changes of up to " in release.headline
-            assert " units with larger ones. (95% sure each)" in release.headline
+            assert " units with larger ones" in release.headline
             assert nt.Release.from_json(release.to_json()) == release
         again = account.release(account.plan(questions[0], spend=nt.pure(100), limits=nt.limits(rows=4)))
         assert "the lower ends of n and y hold for all rows, as drawn, if no value is below 0" in str(again)

@@ -15,7 +15,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.mechanisms.linear.marginals import subsets
 from neartwin.mechanisms.linear.workloads import Contribution
 from neartwin.noise import SYSTEM
-from neartwin.planning.marginals import _chernoff, _on_lattice
+from neartwin.planning.workloads import _chernoff, _on_lattice
 from neartwin.queries.wire.parse import form_of, question_of
 
 KEYS = {"sex": ["f", "m"], "age": [1, 2, 3, 4], "town": ["Ulm", "Bonn", "Hof"]}

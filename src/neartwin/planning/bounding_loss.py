@@ -59,6 +59,7 @@ _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the l
 _TAIL = 0.1  # the evidence for a step of M where many are cut, some of whom then lose much
 _UNSURE = 0.05  # a share of units that may be cut, beyond which M is at least such a part of the limit:
 _EIGHTH, _HALF = 0.125, 0.5  # under Laplace noise, and under normal noise, which hides half as much
+_MAY_MISS = 0.05  # the share of units beyond all that bars hold, from which on the headline says so
 _FAR = 1 / 3  # a share of units beyond M, from which on nothing is known of the loss
 
 
@@ -280,15 +281,17 @@ class LossStage:
             units = max((bars.inside @ counts + bars.losing)[place], float(place > 0)) if known else most_cut
             rows = [math.ceil(low), math.floor(high) if known else None]
             found |= {"rows": rows, "each": int(bars.ends[place]), "units": math.floor(units)}
-        return found | {"says": self._words(found, some=cut > bars.cut or low > 0)}
+        return found | {"says": self._words(found, cut + whole, some=cut > bars.cut or low > 0)}
 
-    def _words(self, found: dict[str, Any], *, some: bool) -> str:
-        """The statement in words. some: whether some units surely lose something."""
+    def _words(self, found: dict[str, Any], all_: float, *, some: bool) -> str:
+        """The statement in words. all_: about how many units there are. some: whether some surely lose something."""
         units = f"units ({self.stage.table.unit_name})"
         what, most = self.noun, found["each"]
 
         def beyond(lost: str) -> str:
-            return f"; bars leave out at most {found['beyond']:,} units with {lost}." if found["beyond"] else "."
+            share = found["beyond"] / max(all_, 1.0)
+            may = f" ({share:.0%} of all), and may miss: ask with a larger budget" if share > _MAY_MISS else ""
+            return f"; bars leave out at most {found['beyond']:,} units with {lost}{may}." if found["beyond"] else "."
 
         head, unknown = "The limits cut", f"how many {what}s these lose"
         if self.what:

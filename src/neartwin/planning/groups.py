@@ -442,7 +442,10 @@ class GroupPlan(QueryPlan):
 
 def by_group(plan: Plan) -> GroupPlan | None:
     """The plan if it adds noise group by group, so that groups can be answered apart; else None."""
-    return plan if isinstance(plan, GroupPlan) else None
+    if not isinstance(plan, GroupPlan):
+        return None
+    rows = plan.query.groups.rows
+    return None if rows.first or rows.compared else plan
 
 
 def sort_key(key: Key) -> tuple[tuple[bool, str, object], ...]:

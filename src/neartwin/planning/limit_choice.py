@@ -53,11 +53,10 @@ from neartwin.planning.digests import target_record
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import plan_groups
 from neartwin.planning.limits import Limits, PrivateLimit, private_limit
-from neartwin.planning.marginals import plan_margins
 from neartwin.planning.matching import matched, shortfalls
 from neartwin.planning.plan import Choice, FirstStage, QueryPlan
 from neartwin.planning.stage import SALT_BITS, Cells, ContributionSizes, Engine, Stage
-from neartwin.planning.workloads import plan_workload
+from neartwin.planning.workloads import plan_margins, plan_workload
 from neartwin.queries.query import Query
 from neartwin.tables.table import RowUnit
 

@@ -34,7 +34,7 @@ from neartwin.planning.allocation import NO_DELTA, share_of, split_budget, total
 from neartwin.planning.digests import limits_record
 from neartwin.planning.explain import Explained
 from neartwin.planning.groups import GroupPlan, plan_groups
-from neartwin.planning.limit_choice import plan_within, price_of
+from neartwin.planning.limit_choice import GROUPS, plan_within, price_of
 from neartwin.planning.limits import Limits
 from neartwin.planning.plan import Choice, FirstStage, Plan, QueryPlan
 from neartwin.planning.stage import Engine, RowCounts
@@ -42,6 +42,7 @@ from neartwin.queries.query import NOTHING, Query, Rows, TopK
 from neartwin.statistics import count, histogram
 from neartwin.statistics.base import Estimate, Statistic
 from neartwin.statistics.clipping import PrivateRange
+from neartwin.tables.expressions import RowExpression
 from neartwin.tables.ranges import as_value
 from neartwin.tables.table import Bounds, RowUnit, Table
 from neartwin.tables.types import NUMERIC, ColumnType, of_code
@@ -272,23 +273,42 @@ class ScalarAnswers(_Pilots):
         return Explained("first ask, with noise of their own", (*plans, rest))
 
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
-        """Answer these questions, and plan the question with their noisy numbers. One that is not finite stands as 0."""
-        answered = []
+        """Answer these questions, and plan the question with their noisy numbers. One that is not finite stands as 0.
+
+        Numbers in no condition are asked within the limits of the question, where these were chosen too and are wider.
+        """
+        rows, answered = plan.query.groups.rows, []
+        compared = any(part.operation == "answer" for one in rows.conditions for part in one.term.walk())
+
+        def planned(conditions: tuple[RowExpression, ...]) -> Any:
+            given = Rows(rows.table, conditions, compared=compared)
+            query = replace(plan.query, groups=replace(plan.query.groups, rows=given))
+            question = self.plan_of(query, spend=self.rest, limits=self.limits, importance=self.importance)
+            return replace(question, price=plan.price, together=plan.together)
+
+        question, later = (plan, ()) if compared else planned(rows.conditions).resolve(engine, source)
         for one in self.plans:
             counted = RowCounts.of(one.all_stages, engine)
-            own, lost = one.resolve(counted, source)[0].with_loss(counted, source)
+            own = one.resolve(counted, source)[0]
+            alike = later and one.first_stages and one.query.groups.rows.conditions == rows.conditions
+            if alike and not one.query.values_alone and _rows_of(question) > _rows_of(own):
+                own = self.plan_of(one.query, spend=one.spend, limits=Limits(rows=_rows_of(question)))
+            own, lost = own.with_loss(counted, source)
             answered.append((own, lost, own.answer(counted, source).columns[0]))
         answers = [answer for *_, answer in answered]
         numbers = tuple(of_code(one.kind, one.values[0] if isfinite(one.values[0]) else 0.0) for one in answers)
-        rows = plan.query.groups.rows
-        conditions = tuple(replace(one, term=one.term.answered(numbers)) for one in rows.conditions)
-        query = replace(plan.query, groups=replace(plan.query.groups, rows=Rows(rows.table, conditions)))
-        question = self.plan_of(query, spend=self.rest, limits=self.limits, importance=self.importance)
-        question = replace(question, price=plan.price, together=plan.together)
+        if compared:
+            question = planned(tuple(replace(one, term=one.term.answered(numbers)) for one in rows.conditions))
         shown = tuple((one.kind, one.values[0], one.lower[0], one.upper[0]) for one in answers)
         return GivenAnswers(
-            before=plan, plan=question, stage=self, numbers=numbers, answered=answered, asked_first=shown
+            before=plan, plan=question, stage=self, numbers=numbers, answered=answered, asked_first=shown, later=later
         )
+
+
+def _rows_of(plan: Any) -> int:
+    """The most rows of a unit that a plan counts, in as many groups as it has."""
+    own, groups = plan.bounding, len(plan.query.groups.keys or ()) or GROUPS
+    return int(own.total_rows) if own.norm is None else ceil(float(own.norm) * sqrt(groups))
 
 
 def _people(query: Query) -> tuple[object, ...]:

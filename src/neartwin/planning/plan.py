@@ -86,6 +86,11 @@ class Plan(ABC):
     # What it is
 
     @property
+    def compared(self) -> bool:
+        """Whether its rows were compared with noisy numbers, so that no bar holds what exact ones would give."""
+        return isinstance(self.query, Query) and self.query.groups.rows.compared
+
+    @property
     def digest(self) -> str:
         """The identity of the plan: equal for plans with the same effect, across processes and versions of this library."""
         units = {} if self.together is None else {"units_together": self.together.units}
@@ -197,7 +202,11 @@ class Plan(ABC):
             The noisy answer.
         """
         salt = source.bits(SALT_BITS)
-        return self.noised([engine.aggregate(stage, salt=salt) for stage in self.stages], source)
+        found = self.noised([engine.aggregate(stage, salt=salt) for stage in self.stages], source)
+        if not self.compared:
+            return found
+        unknown = (None,) * len(found.keys)
+        return replace(found, columns=tuple(replace(one, lower=unknown, upper=unknown) for one in found.columns))
 
     def with_loss(self, engine: Engine, source: Source) -> tuple[Self, Mapping[str, Any] | None]:
         """Measure what limits take. First stages have been resolved before.
@@ -401,7 +410,7 @@ class QueryPlan(Plan):
             return self, ()
         choice = self.first_stages[0].choose(self, engine, source)
         plan, later = choice.plan.resolve(engine, source)
-        return plan, (choice, *later)
+        return plan, (choice, *choice.later, *later)
 
     @property
     def all_stages(self) -> tuple[Stage, ...]:
@@ -470,8 +479,11 @@ class QueryPlan(Plan):
     def _notes(self) -> tuple[str, ...]:
         table = self.stage.table
         bars = f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."
+        if self.compared:
+            bars = "No bar is proven, because rows were compared with a noisy number."
         asked, measured = self.query.aggregates, self.loss is not None and self.loss.clipped
-        held = [name for name, one in asked.items() if self.loss is not None and self.holds_lost(one)]
+        measures = self.loss is not None and not self.compared
+        held = [name for name, one in asked.items() if measures and self.holds_lost(one)]
         clipped = [name for name in held if measured and asked[name].summed_value(table) is not None]
         values = {name: one.summed_value(table) for name, one in asked.items() if one.clip_bounds(table)}
         biased = [name for name in values if asked[name].moved_by_clips]
@@ -495,7 +507,7 @@ class QueryPlan(Plan):
         lowered = [name for name, bounds in of.items() if all(one.low == 0 for one in bounds)]
         if not self.can_cut:
             words = f"Bounded: {self.bounding}, which takes nothing; rows without a unit are left out."
-        elif lowered and self.query.groups.linear_workload is None:  # whose answers may be differences
+        elif lowered and self.query.groups.linear_workload is None and not self.compared:
             words += f" As limits only take, the lower ends of {' and '.join(lowered)} hold for all rows, as drawn"
             words += ", if no value is below 0, but for rounding." if any(of[name] for name in lowered) else "."
         if table.period is not None:
@@ -565,11 +577,13 @@ class Choice(ABC):
         before: The plan before the choice.
         plan: The plan at the chosen bounds.
         asked_first: The numbers of questions that were asked first: the type, the value and the bar of each.
+        later: The choices that were made after it, and that its plan has already.
     """
 
     before: QueryPlan
     plan: QueryPlan
     asked_first: tuple[tuple[ColumnType, float, float | None, float | None], ...] = ()
+    later: "tuple[Choice, ...]" = ()
 
     @property
     @abstractmethod

@@ -104,11 +104,13 @@ class Rows:
         table: The table.
         conditions: The conditions.
         first: Questions of one number, $1, $2, ... in conditions and on the release. Each is paid, and answered first.
+        compared: Whether noisy answers stand in the conditions: no bar then holds what the exact ones would give.
     """
 
     table: Table
     conditions: tuple[RowExpression, ...] = ()
     first: tuple[Any, ...] = ()  # of Query
+    compared: bool = False
 
     @property
     def answers(self) -> dict[str, ColumnType]:

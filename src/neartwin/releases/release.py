@@ -49,8 +49,11 @@ class Release(StatisticsTable):
         said = [f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{' each' * clipped})"] if self.loss else []
         told = str(self.provenance.method.get("question", {}).get("conditions"))
         if compared := [f"{one.name} = {shown(one, 0)}" for one in self.asked_first if one.values and one.name in told]:
-            said.insert(0, f"Rows were compared with {', '.join(compared)}; bars leave out how far off that is.")
-        said += [note for note in self.notes if note.endswith(UNHELD)]
+            said.insert(
+                0,
+                f"Rows were compared with {', '.join(compared)}; no bar holds how far off that is. Write a number for bars.",
+            )
+        said += [note for note in self.notes if note.endswith(UNHELD) or note.startswith("For $")]
         said += ["No group was found: give keys, or ask for fewer groups."] * (self.discovered and not self.keys)
         bars = [(one, median(one.half_widths() or [0.0])) for one in self.statistics]
         to_0 = [

@@ -229,8 +229,8 @@ def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engin
     """Ask and add noise. Any exception may be raised; the caller reports a uniform one."""
     asked, first = prepared.plan, tuple[Choice, ...]()
     if len(prepared.tables) > 1:  # their answers say which rows are read
-        first = (asked.first_stages[0].choose(asked, engine, SYSTEM),)
-        asked = first[0].plan
+        choice = asked.first_stages[0].choose(asked, engine, SYSTEM)
+        asked, first = choice.plan, (choice, *choice.later)
     if asked.stage.keys == ((),):
         engine = RowCounts.of(asked.all_stages, engine)
     with engine.reading(asked.all_stages) if isinstance(engine, SharesRows) else nullcontext(engine) as rows:

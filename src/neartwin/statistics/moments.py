@@ -20,19 +20,7 @@ from neartwin.error_bars import moments as bars
 from neartwin.error_bars.moment_noise import Bar, MomentNoise, MomentSums, half_of
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import FloatArray
-from neartwin.statistics.base import (
-    GROUP_SIZES,
-    RATIO,
-    Context,
-    Estimate,
-    ExpectedError,
-    NoisyNumbers,
-    OfBoundedValues,
-    Statistic,
-    constructor,
-    known,
-    total_of,
-)
+from neartwin.statistics import base
 from neartwin.statistics.columns import Choice, OneColumn, centred, chosen_grid
 from neartwin.statistics.measures import Measurement, largest
 from neartwin.statistics.sql import Call, Named, function, of_columns
@@ -45,7 +33,7 @@ _MOST_STEPS = 50_000  # steps of a default grid, so that the noise of squares ca
 _LARGEST_GRID = 2**31  # products of two fit 62 bits
 
 
-class MomentStatistic(Statistic):
+class MomentStatistic(base.Statistic):
     """A statistic that is read from a set of moments. Its products fill less of their bounds than values do.
 
     Both its noise and its bias from lost rows depend on how much of the bounds values fill. `docs/truth.md` has what a lost row
@@ -58,7 +46,7 @@ class MomentStatistic(Statistic):
     __slots__ = ()
     has_bar = False
     holds_lost = True
-    lost_row = RATIO / 32
+    lost_row = base.RATIO / 32
     values: ClassVar[tuple[float, float]] = (-inf, inf)
 
     @abstractmethod
@@ -92,31 +80,33 @@ class MomentStatistic(Statistic):
         """The bounds of every column."""
         return {column.column: column.bounds for column in self.sums(table).columns}
 
-    def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
+    def measurements(self, context: base.Context, weight: float, power: float) -> Iterator[Measurement]:
         """All totals, and the number of rows."""
         sums = self.sums(context.table)
         for cell in sums.cells.values():
             yield context.summed(cell, weight / largest(cell), *sums.columns, sure=sums.sure)
         yield context.counted(self._measures(sums, context)[0], weight / 2)
 
-    def _measures(self, sums: MomentSet, context: Context) -> list[str]:
+    def _measures(self, sums: MomentSet, context: base.Context) -> list[str]:
         """The number of rows, the total of each column, and of each product."""
         first = [sums.first(place) for place in range(len(sums.columns))]
         number = context.number(first[0]) if isinstance(first[0], GridColumn) else f"filled:{first[0].name}"
-        return [number, *map(total_of, first), *(total_of(sums.second(*pair)) for pair in sums.pairs)]
+        return [number, *map(base.total_of, first), *(base.total_of(sums.second(*pair)) for pair in sums.pairs)]
 
-    def main_measure(self, context: Context) -> str:
+    def main_measure(self, context: base.Context) -> str:
         """The total of a product."""
         return self._measures(self.sums(context.table), context)[-1]
 
-    def noise(self, context: Context) -> MomentNoise:
+    def noise(self, context: base.Context) -> MomentNoise:
         """The noise of its sums, and the lost rows."""
         sums = self.sums(context.table)
         measures = [context.measures[name] for name in self._measures(sums, context)]
         laws, parts = [one.mechanism.law for one in measures], [one.parts for one in measures]
         return MomentNoise.of(sums, laws, parts, lost=int(context.lost) if isfinite(context.lost) else 0)
 
-    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+    def estimate(
+        self, name: str, noisy: base.NoisyNumbers, context: base.Context, confidence: float
+    ) -> list[base.Estimate]:
         """From sums in half-widths of the columns' bounds."""
         noise = self.noise(context)
         sums = noise.sums
@@ -130,24 +120,26 @@ class MomentStatistic(Statistic):
         all_bars = self.bars(MomentSums(noise, number, first, second), 1 - confidence)
         reach = [[0.0], [-inf], [inf]] if context.clipped or context.lost == inf else 0.0  # values beyond their bounds
         ends = (map(_ends, np.clip(np.add(one, reach), *self.values)) for one in all_bars)
-        return [Estimate(one, *three) for one, three in zip(self.labels(name), ends, strict=True)]
+        return [base.Estimate(one, *three) for one, three in zip(self.labels(name), ends, strict=True)]
 
-    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+    def expected(self, name: str, context: base.Context, confidence: float) -> list[base.ExpectedError]:
         """The release's own bars, at sums without noise of columns that do not depend on each other.
 
         Their means lie a quarter of the bounds' half-width h above the middle, and their standard deviations are h / 2.
         """
-        noise, n = self.noise(context), np.array(GROUP_SIZES, dtype=float)
+        noise, n = self.noise(context), np.array(base.GROUP_SIZES, dtype=float)
         first = tuple(n / 4 for _ in noise.sums.columns)
         second = {(i, j): n * (1 / 16 + (i == j) / 4) for i, j in noise.sums.pairs}
         errors = []
         all_bars = self.bars(MomentSums(noise, n, first, second), 1 - confidence)
         for label, (_, low, high) in zip(self.labels(name), all_bars, strict=True):
-            by_size = tuple(zip(GROUP_SIZES, _ends((high - low) / 2), strict=True))
+            by_size = tuple(zip(base.GROUP_SIZES, _ends((high - low) / 2), strict=True))
             proven = [f"± {width:.3g} at n = {size:,}" for size, width in by_size if width is not None]
             few = [f"no bar is proven at n = {size:,}" for size, width in by_size if width is None][-1:]
             says = "about " * bool(proven) + ", ".join([*proven, *few])
-            errors.append(ExpectedError(name=label, confidence=confidence, half_width=None, by_size=by_size, says=says))
+            errors.append(
+                base.ExpectedError(name=label, confidence=confidence, half_width=None, by_size=by_size, says=says)
+            )
         return errors
 
 
@@ -171,7 +163,7 @@ class Spread(MomentStatistic, OneColumn):
         """Its word in digests."""
         return f"sample {self.verb}({self.column})" if self.ddof else f"{self.verb}({self.column})"
 
-    @known
+    @base.known
     def sums(self, table: Table) -> MomentSet:
         """The sums of the column and its square."""
         if self.ddof not in {0, 1}:
@@ -209,7 +201,7 @@ class StandardDeviation(Spread):
         return [(value, low, high)]
 
 
-class _Related(MomentStatistic, OfBoundedValues):
+class _Related(MomentStatistic, base.OfBoundedValues):
     """A statistic of several columns, in the rows in which all have a value."""
 
     __slots__ = ()
@@ -219,7 +211,7 @@ class _Related(MomentStatistic, OfBoundedValues):
         size = range(len(places))
         return tuple((i, j) for i in size for j in size[i:] if not i == j == places[0])
 
-    @known
+    @base.known
     def sums(self, table: Table) -> MomentSet:
         """The sums of all columns, in one order that does not depend on the statistic."""
         if len(set(self.operands)) != len(self.operands):
@@ -359,7 +351,7 @@ def coarse(bounds: Bounds) -> Bounds:
     return as_bounds(floor(bounds.low / step) * step, ceil(bounds.high / step) * step, step)
 
 
-@constructor
+@base.constructor
 def variance(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None, ddof: int = 0
 ) -> Variance:
@@ -385,7 +377,7 @@ def variance(
     return Variance(column, *chosen_grid(column, low, high, step, fill), ddof)
 
 
-@constructor
+@base.constructor
 def stddev(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None, ddof: int = 0
 ) -> StandardDeviation:
@@ -408,7 +400,7 @@ def stddev(
     return StandardDeviation(column, *chosen_grid(column, low, high, step, fill), ddof)
 
 
-@constructor
+@base.constructor
 def covariance(x: str, y: str) -> Covariance:
     """The covariance of two columns or expressions over the rows in which both have a value.
 
@@ -427,7 +419,7 @@ def covariance(x: str, y: str) -> Covariance:
     return Covariance(*_texts(x, y))
 
 
-@constructor
+@base.constructor
 def correlation(x: str, y: str) -> Correlation:
     """Pearson's correlation of two columns or expressions, in [-1, 1]; 0 if the noise hides that they vary at all.
 
@@ -444,7 +436,7 @@ def correlation(x: str, y: str) -> Correlation:
     return Correlation(*_texts(x, y))
 
 
-@constructor
+@base.constructor
 def regression(target: str, features: Sequence[str]) -> Regression:
     """Least squares with an intercept: one statistic `NAME_intercept` and one `NAME_FEATURE` a slope.
 
@@ -470,7 +462,7 @@ def regression(target: str, features: Sequence[str]) -> Regression:
     return Regression(target, tuple(features))
 
 
-@constructor
+@base.constructor
 def coefficient(target: str, features: Sequence[str], feature: str = "") -> Coefficient:
     """One number of a `regression`, as a statistic of its own name.
 

@@ -16,17 +16,7 @@ import numpy as np
 
 from neartwin.error_bars.sums_means import TotalAndNumber
 from neartwin.errors import SchemaError
-from neartwin.statistics.base import (
-    RATIO,
-    Context,
-    Estimate,
-    ExpectedError,
-    NoisyNumbers,
-    Statistic,
-    constructor,
-    opposite,
-    total_of,
-)
+from neartwin.statistics import base
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.statistics.columns import Choice, OneColumn, as_column, centred, chosen_grid
 from neartwin.statistics.measures import Measurement, largest
@@ -44,7 +34,7 @@ _FEW = 0.005  # of what may fail, for the number of values that share what clipp
 
 
 @dataclass(frozen=True, slots=True)
-class Share(Statistic):
+class Share(base.Statistic):
     """The share of rows for which a condition is true, among those for which it is true or false.
 
     Attributes:
@@ -53,7 +43,7 @@ class Share(Statistic):
 
     column: str
     verb = "share"
-    lost_row = RATIO
+    lost_row = base.RATIO
     holds_lost = True
 
     def check(self, table: Table) -> None:
@@ -84,32 +74,34 @@ class Share(Statistic):
         """The measures of true and of false rows."""
         true, *others = self._bins(table)
         number = f"filled:{true.name}"
-        return number, f"filled:{others[0].name}" if others else opposite(number)
+        return number, f"filled:{others[0].name}" if others else base.opposite(number)
 
-    def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
+    def measurements(self, context: base.Context, weight: float, power: float) -> Iterator[Measurement]:
         """The count of true rows, whose price covers that of false rows."""
         bins, (true, false) = self._bins(context.table), self._counts(context.table)
         of_true = context.in_bins(true, weight, *bins[:2], others=(false,))
         yield replace(of_true, rest=bins[2] if bins[2:] else None)
 
-    def main_measure(self, context: Context) -> str:
+    def main_measure(self, context: base.Context) -> str:
         """The count of true rows."""
         return self._counts(context.table)[0]
 
-    def _read(self, context: Context) -> TotalAndNumber:
+    def _read(self, context: base.Context) -> TotalAndNumber:
         """True rows and all rows, from the measures."""
         measure = context.measures[self.main_measure(context)]
         return TotalAndNumber.from_ends(measure.mechanism.law, measure.parts)
 
-    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+    def estimate(
+        self, name: str, noisy: base.NoisyNumbers, context: base.Context, confidence: float
+    ) -> list[base.Estimate]:
         """True rows over all rows, within [0, 1]."""
         counts = [noisy.sums[one].astype(float) for one in self._counts(context.table)]
         *ends, _ = self._read(context).means(counts, confidence, context.lost)
-        return [Estimate(name, *(end.tolist() for end in ends))]
+        return [base.Estimate(name, *(end.tolist() for end in ends))]
 
-    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+    def expected(self, name: str, context: base.Context, confidence: float) -> list[base.ExpectedError]:
         """The bar for n rows."""
-        return [ExpectedError.of_mean(name, self._read(context), _BINARY.step, confidence)]
+        return [base.ExpectedError.of_mean(name, self._read(context), _BINARY.step, confidence)]
 
 
 def condition_of(table: Table, column: str) -> Term | None:
@@ -138,7 +130,7 @@ def condition_of(table: Table, column: str) -> Term | None:
     return Term(">", ColumnType.BOOLEAN, (term, zero))
 
 
-@constructor
+@base.constructor
 def share(column: str) -> Share:
     """The share of rows for which a condition is true, in [0, 1]. No bounds are needed.
 
@@ -167,11 +159,11 @@ class _Totalled(OneColumn):
     clip: PrivateRange | None = None
     holds_lost = True
 
-    def total_column(self, context: Context) -> GridColumn:
+    def total_column(self, context: base.Context) -> GridColumn:
         """The column that is totalled."""
         return self._totals(context)[0]
 
-    def _totals(self, context: Context) -> tuple[GridColumn, *tuple[str, ...]]:
+    def _totals(self, context: base.Context) -> tuple[GridColumn, *tuple[str, ...]]:
         """The column that is totalled, and a second measure of it if both share each row between the ends of its bounds.
 
         A mean is read from two totals, of distances from the lower bound and from the upper one: (W17). A row adds the span of
@@ -193,11 +185,11 @@ class _Totalled(OneColumn):
         below = replace(below, name=f"{below.name} from below")
         return below, f"short:{below.name}"
 
-    def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
+    def measurements(self, context: base.Context, weight: float, power: float) -> Iterator[Measurement]:
         """The total and, where it has a part in the bar, the number of values."""
         column, *others = self._totals(context)
         if others:
-            yield context.in_bins(total_of(column), weight, column, others=tuple(others), row=column.high)
+            yield context.in_bins(base.total_of(column), weight, column, others=tuple(others), row=column.high)
             return
         of_total, of_number = self._shares(column)
         yield context.summed(column, weight * of_total, column, sure=column.fill is not None)
@@ -208,14 +200,14 @@ class _Totalled(OneColumn):
         """The worth of one step of the bars of the total and of the number in this bar, in units of its largest value."""
         raise NotImplementedError
 
-    def main_measure(self, context: Context) -> str:
+    def main_measure(self, context: base.Context) -> str:
         """The total."""
-        return total_of(self.total_column(context))
+        return base.total_of(self.total_column(context))
 
-    def _read(self, context: Context) -> tuple[tuple[str, str], TotalAndNumber]:
+    def _read(self, context: base.Context) -> tuple[tuple[str, str], TotalAndNumber]:
         """The measures of the total and of the number of values, or of the two ends, and what is read from them."""
         column, *others = self._totals(context)
-        names = total_of(column), others[0] if others else context.number(column)
+        names = base.total_of(column), others[0] if others else context.number(column)
         first, second = (context.measures[name] for name in names)
         if others:
             return names, TotalAndNumber.from_ends(first.mechanism.law, first.parts, column.high)
@@ -247,7 +239,9 @@ class Sum(_Totalled):
         most = max(abs(column.bounds.low_units), abs(column.bounds.high_units), 1)
         return 1 / most, abs(column.centre) / most
 
-    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+    def estimate(
+        self, name: str, noisy: base.NoisyNumbers, context: base.Context, confidence: float
+    ) -> list[base.Estimate]:
         """The total around a centre c, and c times the number of values."""
         column = self.total_column(context)
         weights, half_width = self._weights(column, context, confidence)
@@ -261,17 +255,19 @@ class Sum(_Totalled):
         low, high = (lost * end if end else 0 for end in reach)
         # whole numbers divide to the nearest double, as fractions do
         ends = ([(v + move) * up / down for v in steps] for move in (0, low - width, high + width))
-        return [Estimate(name, *ends)]
+        return [base.Estimate(name, *ends)]
 
-    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+    def expected(self, name: str, context: base.Context, confidence: float) -> list[base.ExpectedError]:
         """The bar of the total."""
         column = self.total_column(context)
         width = self._weights(column, context, confidence)[1] * column.bounds.step
-        return [ExpectedError.everywhere(name, width, confidence)]
+        return [base.ExpectedError.everywhere(name, width, confidence)]
 
-    def _weights(self, column: GridColumn, context: Context, confidence: float) -> tuple[dict[str, Fraction], Fraction]:
+    def _weights(
+        self, column: GridColumn, context: base.Context, confidence: float
+    ) -> tuple[dict[str, Fraction], Fraction]:
         """The weights of the noisy numbers that it is the sum of, and its bar, in steps."""
-        total = context.measures[total_of(column)]
+        total = context.measures[base.total_of(column)]
         if len(self._totals(context)) == 1 and not column.centre:
             return {total.name: Fraction(1, total.parts)}, total.half_width(confidence)
         names, read = self._read(context)
@@ -284,17 +280,17 @@ class Mean(_Totalled):
 
     verb = "mean"
     is_value = True
-    lost_row = RATIO
+    lost_row = base.RATIO
 
     def check(self, table: Table) -> None:
         """Refuse what is no number with bounds, nor a condition."""
         if self._as_share(table) is None:
             OneColumn.check(self, table)
 
-    def spelled(self, table: Table) -> Statistic:
+    def spelled(self, table: Table) -> base.Statistic:
         """A mean of values that are surely 0 or 1 is a share."""
         as_share = self._as_share(table)
-        return Statistic.spelled(self if as_share is None else as_share, table)
+        return base.Statistic.spelled(self if as_share is None else as_share, table)
 
     def _as_share(self, table: Table) -> Share | None:
         plain = self == Mean(self.column) and condition_of(table, self.column) is not None
@@ -308,7 +304,9 @@ class Mean(_Totalled):
         """(a + |m| b) / n at its worst: |m| is one row's largest contribution."""
         return 1 / largest(column), 1.0
 
-    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+    def estimate(
+        self, name: str, noisy: base.NoisyNumbers, context: base.Context, confidence: float
+    ) -> list[base.Estimate]:
         """The total over the number, within the bounds: a mean cannot leave them."""
         column, (names, read) = self.total_column(context), self._read(context)
         few, bounds, rounding = _FEW * bool(context.clipped), column.bounds, self._rounding(column, context)
@@ -320,21 +318,21 @@ class Mean(_Totalled):
             least = counts - float(read.half_width(None, 1 - 2 * _FEW))
             off = float(context.clipped * largest(column) * bounds.step) / np.maximum(least, 1.0)
             low, high = low - off, high + off
-        return [Estimate(name, value.tolist(), low.tolist(), high.tolist())]
+        return [base.Estimate(name, value.tolist(), low.tolist(), high.tolist())]
 
-    def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
+    def expected(self, name: str, context: base.Context, confidence: float) -> list[base.ExpectedError]:
         """The bar of the mean."""
         read, column = self._read(context)[1], self.total_column(context)
         rounding = self._rounding(column, context)
-        return [ExpectedError.of_mean(name, read, column.bounds.step, confidence, rounding=rounding)]
+        return [base.ExpectedError.of_mean(name, read, column.bounds.step, confidence, rounding=rounding)]
 
-    def _rounding(self, column: GridColumn, context: Context) -> float:
+    def _rounding(self, column: GridColumn, context: base.Context) -> float:
         """How far the mean may be from that of values on the column's grid, if that is the coarser one of squares."""
         step = column.bounds.step
         return float(step) / 2 if step != self.value(context.table).bounds.step else 0.0
 
 
-@constructor
+@base.constructor
 def sum(  # noqa: A001
     column: str,
     low: Choice = None,
@@ -367,7 +365,7 @@ def sum(  # noqa: A001
     return Sum(column, *chosen_grid(column, low, high, step, fill), clip)
 
 
-@constructor
+@base.constructor
 def mean(
     column: str,
     low: Choice = None,

@@ -467,7 +467,8 @@ def _divided(statement: Statement, query: Query, named: Named) -> tuple[str, ...
             return alone(node.args["order"]) if isinstance(node.this, PLACES) else asked(node)
         first, second = (asked(node.args.get(side)) for side in ("this", "expression"))
         products = (one for one in node.find_all(exp.Mul) if asked(one.this) and asked(one.expression))
-        if isinstance(node, exp.Div) and first and second and first | second <= of_rows and not any(products):
+        beside = any(products) or node.find(exp.Window)  # a share of a total lacks lost rows as a count does
+        if isinstance(node, exp.Div) and first and second and first | second <= of_rows and not beside:
             quotients.update(first | second)
             return set()
         zeros = isinstance(node, exp.Predicate) and all(one.name in _ZERO for one in node.find_all(exp.Literal))
