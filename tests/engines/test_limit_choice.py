@@ -376,7 +376,7 @@ def test_a_mean_has_a_lower_limit_than_a_count_and_errs_less_by_it(spend):
     own = [error_of_mean(one, truth) for one in chosen]
     near = [error_of_mean(plan(mean, spend=spend, limits=nt.limits(**{kind: c})), truth) for c in limits]  # near miss
     assert max(own) < 9 * best < max(near)
-    assert max(one / other for one, other in zip(own, near, strict=True)) < 0.97
+    assert sum(own) < 0.9 * sum(near)
 
 
 @pytest.mark.parametrize("typical", [8, 20, 50])
@@ -404,7 +404,9 @@ def test_a_lost_row_costs_a_ratio_less_and_then_the_choice_costs_less_too():
     asked = {"n": nt.count(), "m": nt.mean("paid", 0, 10), "s": nt.share("paid > 3"), "v": nt.variance("paid", 0, 10)}
     made = {name: plan(rows.agg(**{name: one}), spend=spend).first_stages[0] for name, one in asked.items()}
     growth = {name: one.searches[0].growth for name, one in made.items()}
-    assert growth["n"] < growth["s"] / 10 < growth["m"] / 10 < growth["v"] / 20
+    assert growth["n"] < growth["s"] / 5 < growth["m"] / 5 < growth["v"] / 40
+    towns = plan(rows.group_by("town", keys=["x", "y", "z"]).agg(m=asked["m"]), spend=spend).first_stages[0].searches[0]
+    assert towns.growth > 6 * growth["m"]  # a ratio of all rows has less noise: it asks for more rows
     assert [made[name].rest.epsilon for name in "nv"] == [Fraction(3, 4), Fraction(24, 25)]
     own = nt.limits(rows=nt.private_limit(share="1/5"))
     assert plan(rows.agg(v=asked["v"]), spend=spend, limits=own).first_stages[0].rest.epsilon == Fraction(4, 5)

@@ -27,7 +27,7 @@ from neartwin.planning.plan import NoisyAnswer, Plan, QueryPlan
 from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import Query
 from neartwin.statistics import sensitivity
-from neartwin.statistics.base import RATIO, Context, Estimate, ExpectedError, NoisyNumbers, Statistic
+from neartwin.statistics.base import OF_ALL_ROWS, RATIO, Context, Estimate, ExpectedError, NoisyNumbers, Statistic
 from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sensitivity import Contribution
 from neartwin.tables.grid import GridColumn, Moment
@@ -331,7 +331,8 @@ class GroupPlan(QueryPlan):
             limit = limits.get(name) or own.rows or own.max_rows_per_group
             size = measure.mechanism.mean_size * sqrt(len(terms)) / measure.parts / value
             noise += size * statistic.noise_factor(self.context) / float(limit)
-            lost += RATIO if divided else statistic.lost_row
+            ratio = OF_ALL_ROWS if self.stage.keys == ((),) else RATIO
+            lost += ratio if divided or statistic.lost_row == RATIO else statistic.lost_row
         return noise / lost
 
     # Words

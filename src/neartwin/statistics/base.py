@@ -27,6 +27,7 @@ from neartwin.tables.types import ColumnType
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
 RATIO = 1 / 16  # the bias of a ratio from a lost row, beside that of a count
+OF_ALL_ROWS = 1 / 6  # that of a ratio over all rows, which has less noise than those of groups: bars then hold more
 _CONTRIBUTION_BITS = 44  # of what one unit adds, in parts
 Found = TypeVar("Found")
 
