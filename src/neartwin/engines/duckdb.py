@@ -10,16 +10,7 @@ from sqlglot import exp
 
 from neartwin.engines.arrow import ARROW, gathered, gathered_rows, key_table
 from neartwin.engines.duckdb_connections import memory_connection, opened
-from neartwin.engines.sql.dialect import (
-    KEYS,
-    Dialect,
-    as_bigint,
-    as_double,
-    either,
-    floor_half_up,
-    in_calendar,
-    integer,
-)
+from neartwin.engines.sql import dialect as dialects
 from neartwin.engines.sql.joins import Place, sources_of
 from neartwin.engines.sql.rendering import translated
 from neartwin.engines.sql.statement import BY_UNIT, SHARED, SharedRows, column_aliases, in_order, salted, statement
@@ -47,7 +38,7 @@ _ARROW = ARROW | {ColumnType.INTEGER: pa.decimal128(38, 0), ColumnType.NUMBER: p
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbDialect(Dialect):
+class DuckdbDialect(dialects.Dialect):
     """DuckDB's spelling."""
 
     collates: bool = False
@@ -69,8 +60,8 @@ class DuckdbDialect(Dialect):
         if declared and kind is ColumnType.TIMESTAMP:  # a text's cast would drop its offset; one of the two is planned
             zoned = exp.TryCast(this=value.this.copy(), to=exp.DataType(this=exp.DataType.Type.TIMESTAMPTZ))
             text = exp.func("typeof", value.this.copy()).eq(exp.Literal.string("VARCHAR"))
-            value = either(text, exp.TryCast(this=zoned, to=value.args["to"].copy()), value)
-        return in_calendar(value, kind) if kind in {ColumnType.DATE, ColumnType.TIMESTAMP} else value
+            value = dialects.either(text, exp.TryCast(this=zoned, to=value.args["to"].copy()), value)
+        return dialects.in_calendar(value, kind) if kind in {ColumnType.DATE, ColumnType.TIMESTAMP} else value
 
     def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
         """hash(hash(...)): the inner hash alone combines columns by something like xor, and favours some groups."""
@@ -86,11 +77,11 @@ class DuckdbDialect(Dialect):
 
     def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:
         """Round() takes halves away from 0, exactly, so it rounds values of at least 0 half up."""
-        return floor_half_up(value) if negative else as_bigint(exp.Round(this=value))
+        return dialects.floor_half_up(value) if negative else dialects.as_bigint(exp.Round(this=value))
 
     def summed_in_doubles(self, value: exp.Expr) -> exp.Expr:
         """A sum of 128 bits has twice the state."""
-        return as_bigint(exp.Sum(this=as_double(value)))
+        return dialects.as_bigint(exp.Sum(this=dialects.as_double(value)))
 
     def wide(self, value: exp.Expr) -> exp.Expr:
         """A HUGEINT."""
@@ -98,20 +89,25 @@ class DuckdbDialect(Dialect):
 
     def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr, parts: int = 1) -> exp.Expr:
         """DuckDB's // truncates. 64 bits take a tenth of the time, and mostly hold a product with the cap and one with parts."""
-        all_parts = exp.paren(self.wide(cap) * integer(parts)) if parts > 1 else self.wide(cap)
+        all_parts = exp.paren(self.wide(cap) * dialects.integer(parts)) if parts > 1 else self.wide(cap)
         wide = exp.IntDiv(this=exp.paren(self.wide(total) * all_parts), expression=self.wide(number))
         at_once = parts if int(cap.this) * parts <= _SHORT else 1  # else parts follow, from quotient and rest
         times = int(cap.this) * at_once
         small: exp.Expr = exp.Between(
-            this=total.copy(), low=integer(-(_LARGEST // times)), high=integer(_LARGEST // times)
+            this=total.copy(), low=dialects.integer(-(_LARGEST // times)), high=dialects.integer(_LARGEST // times)
         )
-        product, over = exp.paren(as_bigint(total.copy()) * integer(times)), as_bigint(number.copy())
+        product, over = (
+            exp.paren(dialects.as_bigint(total.copy()) * dialects.integer(times)),
+            dialects.as_bigint(number.copy()),
+        )
         short: exp.Expr = exp.IntDiv(this=product, expression=over)
         if at_once < parts:
-            rest = exp.paren(exp.paren(exp.Mod(this=product.copy(), expression=over.copy())) * integer(parts))
-            short = exp.paren(short) * integer(parts) + exp.paren(exp.IntDiv(this=rest, expression=over.copy()))
-            small = exp.and_(small, over.copy() <= integer(_LARGEST // parts))
-        return either(small, short, wide)
+            rest = exp.paren(exp.paren(exp.Mod(this=product.copy(), expression=over.copy())) * dialects.integer(parts))
+            short = exp.paren(short) * dialects.integer(parts) + exp.paren(
+                exp.IntDiv(this=rest, expression=over.copy())
+            )
+            small = exp.and_(small, over.copy() <= dialects.integer(_LARGEST // parts))
+        return dialects.either(small, short, wide)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,8 +188,8 @@ class DuckdbEngine:
         settings = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name)}
         with opened(sources, needed, settings) as (connection, rows):
             if stage.keys is not None and stage.group_columns:
-                connection.register(f"{KEYS}_given", key_table(stage))  # joining a registered table takes longer
-                connection.execute(f"CREATE OR REPLACE TEMP TABLE {KEYS} AS FROM {KEYS}_given")
+                connection.register(f"{dialects.KEYS}_given", key_table(stage))  # to join it takes longer
+                connection.execute(f"CREATE OR REPLACE TEMP TABLE {dialects.KEYS} AS FROM {dialects.KEYS}_given")
             dialect = DuckdbDialect(collates=_collates(connection, stage.table, rows[0]))
             yield connection, [Place(source_rows, dialect) for source_rows in rows], None
 
