@@ -7,6 +7,9 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.noise import SYSTEM
+from neartwin.planning.planner import plan
 
 RELEASES, TOWNS = 10, list("abcdef")
 
@@ -72,6 +75,25 @@ def test_a_total_is_asked_within_the_limits_of_its_groups(asked):
     (other,) = asked(text.format(" WHERE paid < 0.001"), 1)
     assert any(note.startswith("For $1") for note in other.notes)
     assert "For $1" in both.headline
+
+
+def test_a_total_within_other_limits_costs_no_more(visits, tmp_path):
+    """Its own choice has been paid for by then, so the rest of its price is all that it may spend."""
+    rows = nt.table(visits, unit="who", name="visits")
+    text = "SELECT town, COUNT(*) / (SELECT COUNT(*) FROM visits) AS part FROM visits GROUP BY town"
+    made = plan(nt.from_sql(text, rows, keys=TOWNS), spend=nt.pure(1))
+    (stage,) = made.first_stages[:1]
+    (total,) = stage.plans
+    for _ in range(5):
+        given = stage.choose(made, DuckdbEngine(), SYSTEM)
+        (answered,) = given.answered
+        own = [total.first_stages[0].losses(), answered[0].losses()]
+        assert sum(one.pure().upper for one in own) <= float(total.price.epsilon) * (1 + 1e-9)
+        assert answered[0].bounding.total_rows >= given.plan.bounding.total_rows
+        spent = sum(
+            one.pure().upper for one in (*own, given.plan.losses(), given.later[0].before.first_stages[0].losses())
+        )
+        assert spent <= float(made.price.epsilon) * (1 + 1e-9)
 
 
 def test_rows_compared_with_a_noisy_number_have_no_bars(asked):

@@ -292,7 +292,7 @@ class ScalarAnswers(_Pilots):
             own = one.resolve(counted, source)[0]
             alike = later and one.first_stages and one.query.groups.rows.conditions == rows.conditions
             if alike and not one.query.values_alone and _rows_of(question) > _rows_of(own):
-                own = self.plan_of(one.query, spend=one.spend, limits=Limits(rows=_rows_of(question)))
+                own = self.plan_of(one.query, spend=own.spend, limits=Limits(rows=_rows_of(question)))
             own, lost = own.with_loss(counted, source)
             answered.append((own, lost, own.answer(counted, source).columns[0]))
         answers = [answer for *_, answer in answered]
