@@ -90,6 +90,43 @@ def test_the_shuffled_pair_agrees_with_its_double_sum():
     assert c.shuffle_delta(1, n, 1).upper < 1e-14
 
 
+def shuffled_delta(local, n, epsilon):
+    """The pair's delta, its double sum with 60 digits beyond those that cancel."""
+    with mp.workdps(60 + int(float(local))):
+        e0, growth = oracle.num(local), mp.exp(oracle.num(epsilon))
+        rate, truth, whole = mp.exp(-e0), 1 / (1 + mp.exp(-e0)), mp.mpf(0)
+        win, loss = truth - growth * (1 - truth), growth * truth - (1 - truth)
+        for count in range(n):
+            mass = mp.binomial(n - 1, count) * rate**count * (1 - rate) ** (n - 1 - count) / mp.mpf(2) ** count
+            for a in range(count + 2):
+                before, here = (mp.binomial(count, one) if one >= 0 else mp.mpf(0) for one in (a - 1, a))
+                whole += mass * max(win * before - loss * here, mp.mpf(0))
+        return +whole
+
+
+@pytest.mark.parametrize(
+    ("local", "people", "epsilon"),
+    [
+        ("36.7365", 5, "36.369135"),  # was 0, on both sides
+        ("15", 5, "14"),  # above was below the truth by 1e-11 of it
+        ("36", 40, "35.999964"),  # a thousand times too much, below too
+        ("40", 5, "39"),  # a division by zero
+        ("250", 3, "249.5"),
+        ("800", 4, "799.9"),  # beyond the floats
+        ("1e-9", 10, "9e-10"),
+        ("1e-20", 6, "3e-21"),
+        ("2", 30, "0"),
+        ("5", 30, "4.9999999999"),
+        ("0.3", 1, "0.1"),
+    ],
+)
+def test_the_shuffled_pair_keeps_its_digits_at_every_local_epsilon(local, people, epsilon):
+    exact = shuffled_delta(local, people, epsilon)
+    found = c.shuffle_delta(local, people, epsilon)
+    assert found.lower <= exact <= found.upper
+    assert found.width <= 1e-9 * found.upper
+
+
 @pytest.mark.parametrize(
     ("epsilon", "people", "delta"), [("1", 10_000, "1e-6"), ("0.5", 2000, "1e-4"), ("3", 10**6, "1e-8")]
 )

@@ -24,7 +24,7 @@ from flint import arb
 from neartwin import domains, special
 from neartwin.balls import Exact, ball, bounds, each, elementwise, hull, root
 from neartwin.checks import integer, positive, probability
-from neartwin.exact import FloatArray, Interval, Number, rational
+from neartwin.exact import FloatArray, Interval, Number, float_above, float_below, rational
 from neartwin.tradeoff import functions
 from neartwin.tradeoff.functions import UNIT, Argument, SymmetricCurve, TradeOff, clipped, levels
 from neartwin.tradeoff.operations import Inverse, symmetrised
@@ -245,27 +245,45 @@ def _binomial_tail(least: FloatArray, count: FloatArray) -> FloatArray:
     return np.where(least <= 0, 1.0, np.where(least > count, 0.0, value))
 
 
-def _delta_at(epsilon: float, e0: float, n: int) -> tuple[float, float]:
-    """The delta and a bound on its error: rounding, and the binomial's tails that are left out."""
-    rate, truth = math.exp(-e0), 1 / (1 + math.exp(-e0))
-    mean, spread = (n - 1) * rate, math.sqrt((n - 1) * rate * (1 - rate)) + 1
-    low, high = max(0, math.floor(mean - 39 * spread)), min(n - 1, math.ceil(mean + 39 * spread))
+def _counts(e0: float, n: int) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    """What C ~ Bin(n - 1, e^-e0) may be, the masses, their relative errors, and a bound on what is left out.
+
+    Masses are products of their ratios, outwards from the greatest. Beyond 39 deviations (Bernstein) the rest is left out.
+    """
+    rate, log_rest = math.exp(-e0), math.log(-math.expm1(-e0))
+    mean, variance = (n - 1) * rate, -(n - 1) * rate * math.expm1(-e0)
+    reach = 39 * (math.sqrt(variance) + 1)
+    low, high = max(0, math.floor(mean - reach)), min(n - 1, math.ceil(mean + reach))
     count = np.arange(low, high + 1, dtype=np.float64)
-    log_mass = special.gammaln(n) - special.gammaln(count + 1) - special.gammaln(n - count)
-    log_mass = log_mass + count * math.log(rate) + (n - 1 - count) * math.log1p(-rate)
-    mass = np.exp(log_mass)
-    mass = mass / mass.sum()
-    growth, lie = math.exp(epsilon), 1 - truth
+    steps = np.log((n - count[1:]) / count[1:]) - (e0 + log_rest)
+    top = int(np.searchsorted(-steps, 0.0))
+    logs = np.concatenate([-np.cumsum(steps[:top][::-1])[::-1], [0.0], np.cumsum(steps[top:])])
+    wrong = 4 * UNIT * np.abs(np.arange(len(count)) - top) * (2 * np.abs(logs) + 2 * abs(log_rest) + 2 * e0 + 4)
+    mass = np.exp(logs)
+    whole = high - low == n - 1
+    return count, mass / mass.sum(), wrong, 0.0 if whole else 2 * math.exp(-(reach**2) / (2 * variance + reach))
+
+
+def _delta_at(gap: float, epsilon: float, e0: float, n: int) -> tuple[float, float]:
+    """The delta and a bound on its error: rounding, and the binomial's tails that are left out.
+
+    gap: e0 - epsilon, above 0. No difference below is of two numbers that are nearly equal, but for won - paid.
+    """
+    count, mass, wrong, omitted = _counts(e0, n)
+    truth = 1 / (1 + math.exp(-e0))
+    # t - e^epsilon l and t - e^-epsilon l; a report in favour wins the first, and one against it loses e^epsilon the second
+    win, loss = -truth * math.expm1(-gap), -truth * math.expm1(-(e0 + epsilon))
     # the ratio (t a + l (c + 1 - a))/(l a + t (c + 1 - a)) rises with the count a of the first report's side
-    denominator = (truth - growth * lie) + (growth * truth - lie)
-    if growth >= truth / lie:
-        return 0.0, 0.0
-    cut = np.ceil((count + 1) * (growth * truth - lie) / denominator - 1e-9)
+    cut = np.ceil((count + 1) / (1 + win / loss * math.exp(-epsilon)))
     above, at = _binomial_tail(cut - 1, count), _binomial_tail(cut, count)
-    won, paid = truth * above + lie * at, growth * (lie * above + truth * at)
-    value = float(np.sum(mass * np.maximum(won - paid, 0.0)))
-    # lgamma's error is common to the masses but for what grows along the window; betainc is good to 1e-13
-    return value, 1e-10 * value + 4e-12 * float(np.sum(mass * (won + paid))) + 1e-300
+    # where e^epsilon is above the greatest count, nothing is lost
+    won, paid = win * above, math.exp(min(epsilon, _FAR)) * loss * at
+    gain = np.maximum(won - paid, 0.0)
+    # betainc errs by less than half of this at counts up to 1e8, in balls
+    tails = 2e-12 + 1e-14 * np.sqrt(count)
+    value = float(mass @ gain)
+    error = float(mass @ (gain * (wrong + float(mass @ wrong)) + (won + paid) * tails))
+    return value, 1.01 * error + value * (len(count) + 20) * UNIT + omitted * win + 1e-300
 
 
 def shuffle_delta(local_epsilon: Number, n: int, epsilon: Argument) -> Interval[FloatArray]:
@@ -284,8 +302,17 @@ def shuffle_delta(local_epsilon: Number, n: int, epsilon: Argument) -> Interval[
     >>> bool(shuffle_delta(1, 10_000, "0.214").upper < 1e-6)
     True
     """
-    exact = float(positive(local_epsilon=rational(local_epsilon=local_epsilon)))
+    exact = positive(local_epsilon=rational(local_epsilon=local_epsilon))
     people = integer(at_least=1, n=n)
-    wanted = functions.as_floats(domains.FINITE_NOT_NEGATIVE(epsilon=epsilon))
-    pairs = np.array([_delta_at(float(e), exact, people) for e in wanted.ravel()]).reshape(*wanted.shape, 2)
-    return clipped(pairs[..., 0] - pairs[..., 1], pairs[..., 0] + pairs[..., 1], "dominating pair")
+    near = min(
+        max(float_below(exact), 1e-300), 1e300
+    )  # beyond there delta is below 1e-300, or that of one report alone
+
+    def ends(e: Exact) -> list[float]:
+        gap = float_above(min(exact - Fraction(e), Fraction(1000)))
+        value, error = _delta_at(gap, min(float_below(Fraction(e)), near), near, people) if gap > 0 else (0.0, 0.0)
+        return [value - error, value + error]
+
+    wanted = np.asarray(domains.FINITE_NOT_NEGATIVE(epsilon=epsilon))
+    pairs = np.array([ends(e) for e in wanted.ravel()]).reshape(*wanted.shape, 2)
+    return clipped(pairs[..., 0], pairs[..., 1], "dominating pair")
