@@ -2,7 +2,7 @@
 
 import time
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 
 import mpmath
@@ -10,9 +10,21 @@ import numpy as np
 import pytest
 
 from neartwin.accounting import training
-from neartwin.accounting.usage import cost, for_group, subsample
+from neartwin.accounting.usage import cost, for_group, repeated, subsample
 from neartwin.errors import PrivacyError
-from neartwin.losses import Gaussian, Laplace, Leak
+from neartwin.losses import (
+    Approx,
+    BoundedRange,
+    Gaussian,
+    Laplace,
+    Leak,
+    Pure,
+    RandomizedResponse,
+    Staircase,
+    SubsampledFinite,
+    SubsampledLaplace,
+    UpperBound,
+)
 
 BATCHES = {
     "fixed": lambda: training.fixed_batches(noise_multiplier="0.1", batch=2, records=4, steps=1),
@@ -95,7 +107,8 @@ def test_many_cut_batches_cost_what_a_fine_grid_says(batches, delta, truth):
 
 def test_a_leak_that_only_bounds_is_in_no_lower_end():
     for attained in (True, False):
-        found = (3 * Leak(delta="0.1", attained=attained) + Gaussian(mu=1)).delta(2.0)
+        leak = Leak(delta="0.1") if attained else UpperBound(of=Leak(delta="0.1"))
+        found = (3 * leak + Gaussian(mu=1)).delta(2.0)
         assert (found.lower > 0.27) is attained
         assert 0.271 < found.upper < 0.3
     many = training.fixed_batches(noise_multiplier=1, batch=5000, records=10_000, steps=100, replacement=True)
@@ -112,3 +125,102 @@ def test_great_batches_with_replacement_take_no_longer(batch, records):
     few = training.fixed_batches(noise_multiplier=1, batch=63, records=1000, steps=10, replacement=True)
     more = training.fixed_batches(noise_multiplier=1, batch=64, records=1000, steps=10, replacement=True)
     assert cost(few).epsilon("1e-6").upper < cost(more).epsilon("1e-6").upper < 1.02 * cost(few).epsilon("1e-6").upper
+
+
+def laplace_pair(epsilon, size, uses=1):
+    """P- and Q-masses of the losses of so many Laplace answers, on a grid."""
+    edges = np.linspace(0, 1, size + 1)
+    inner = np.diff(np.exp(-epsilon * edges)) / -2
+    p = np.concatenate([[0.5], inner, [np.exp(-epsilon) / 2]])
+    pair = p, p[::-1]
+    for _ in range(uses - 1):
+        pair = tuple(np.outer(one, mass).ravel() for one, mass in zip(pair, (p, p[::-1]), strict=True))
+    return pair
+
+
+def of_a_sample(p, q, rate, eps):
+    """Delta of the sampled pair, in its worse direction."""
+    mixed = rate * p + (1 - rate) * q
+    return max(np.maximum(one - np.exp(eps) * two, 0).sum() for one, two in ((mixed, q), (q, mixed)))
+
+
+def test_several_uses_of_one_sample_are_only_bounded_by_the_worst_pure_one():
+    """The lower end was that of the worst pure mechanism, 0.0268."""
+    truth = of_a_sample(*laplace_pair(1, 1000, uses=2), 0.1, 0.45)
+    found = cost(subsample(2 * Laplace(epsilon=1), "0.1")).delta(0.45)
+    assert truth == pytest.approx(0.0025, rel=0.05)
+    assert found.lower <= truth <= found.upper <= 0.0085
+
+
+def test_a_group_of_sampled_laplace_noise_is_only_bounded():
+    """The lower end was that of three times its pure epsilon, 0.0097."""
+    x = np.linspace(-40, 60, 400_001)
+    weights = [comb(3, k) * 0.01**k * 0.99 ** (3 - k) for k in range(4)]
+    mixed = sum(w * np.exp(-np.abs(x - 0.5 * k)) / 2 for k, w in enumerate(weights))
+    truth = np.maximum(mixed - np.exp(-np.abs(x)) / 2, 0).sum() * (x[1] - x[0])
+    found = cost(for_group(SubsampledLaplace(epsilon="0.5", rate="0.01"), 3)).advantage()
+    assert truth == pytest.approx(0.0066, rel=0.01)
+    assert found.lower <= truth <= found.upper
+
+
+def test_draws_with_replacement_of_laplace_noise_are_only_bounded():
+    """Lower ends stood at 2.8574, above the greatest loss of the worst data set."""
+    drawn = cost(training.with_replacement(Laplace(epsilon=1), batch=2, records=4))
+    weights = [comb(2, k) * 0.25**k * 0.75 ** (2 - k) for k in range(3)]
+    greatest = np.log(sum(w * np.exp(2 * k) for k, w in enumerate(weights)))  # each draw moves the sum by 2
+    for found in (drawn.pure(), drawn.epsilon("1e-2")):
+        assert found.lower <= greatest <= found.upper
+
+
+@pytest.mark.parametrize(
+    "once",
+    [
+        Staircase(epsilon=1, sensitivity=5, step=2),
+        RandomizedResponse(epsilon=1),
+        BoundedRange(epsilon=1),
+        Approx(epsilon=1, delta="1e-6"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_a_theorem_only_bounds_is_in_no_lower_end(once):
+    """And bounds are sampled, grouped and composed like the mechanisms that they are bounds by."""
+    batches = training.without_replacement(once, batch=2, records=4)
+    twice = subsample(2 * once, "0.1") if once.stated_pure() else subsample(once, "0.1")
+    for bound in (batches, twice, for_group(SubsampledFinite(base=RandomizedResponse(epsilon=1), rate="0.1"), 2)):
+        found = cost(bound).epsilon("1e-3")
+        assert found.lower == 0 < found.upper < 3
+    pure = UpperBound(of=Pure(epsilon=1))
+    assert cost(subsample(pure, "0.1")).delta(0.0).upper == cost(subsample(Pure(epsilon=1), "0.1")).delta(0.0).upper
+    assert cost(for_group(pure, 2)) == cost(for_group(Pure(epsilon=1), 2)) == cost(UpperBound(of=Pure(epsilon=2)))
+    assert UpperBound(of=pure) == pure
+    beside = (pure + Gaussian(mu=1)).delta(0.5)
+    assert beside.lower == (1 * Gaussian(mu=1)).delta(0.5).lower
+    assert beside.upper == pytest.approx((Pure(epsilon=1) + Gaussian(mu=1)).delta(0.5).upper, rel=1e-9)
+
+
+@pytest.mark.parametrize("answers", [2, 5])
+def test_sampled_randomized_response_is_known_exactly(answers):
+    """As any finite pair is: it cost 8.123 here, on both sides, by its pure epsilon alone."""
+    small, rate, uses = np.exp(-1), 0.1, 100
+    masses = np.array([1, small, (answers - 2) * small]) / (1 + (answers - 1) * small)
+    p, q = masses, masses[[1, 0, 2]]
+    found = cost(repeated(subsample(RandomizedResponse(epsilon=1, answers=answers), "0.1"), uses)).epsilon("1e-6")
+    mixed, worst = rate * p + (1 - rate) * q, 0.0
+    for one, two in ((mixed, q), (q, mixed)):
+        delta = 0.0
+        for j, k in product(range(uses + 1), repeat=2):
+            left = uses - j - k
+            if left < 0 or (left and answers == 2):
+                continue
+            kinds = np.array([j, k, left])[: 2 if answers == 2 else 3]
+            some, other = (np.log(law[: len(kinds)]) @ kinds for law in (one, two))
+            ways = comb(uses, j) * comb(uses - j, k)
+            delta += ways * max(np.exp(some) - np.exp(found.upper + other), 0.0)
+        worst = max(worst, delta)
+    assert worst == pytest.approx(1e-6, rel=1e-7)
+    assert found.width <= 1e-8 * found.upper
+    assert cost(subsample(Pure(epsilon=1), "0.1")) != cost(subsample(BoundedRange(epsilon=1), "0.1"))
+
+
+def test_a_group_of_bounded_ranges_is_a_bounded_range():
+    assert cost(for_group(100 * BoundedRange(epsilon="0.1"), 3)) == cost(100 * BoundedRange(epsilon="0.3"))

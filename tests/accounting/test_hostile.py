@@ -117,6 +117,7 @@ GOOD = {
     "divergence": PAIR.renyi,
     "range": "0.5",
     "options": (Laplace(epsilon=1), Gaussian(mu=1)),
+    "of": Laplace(epsilon=1),
     "distances": (0, 1, 2),
     "weights": ("0.8", "0.1", "0.1"),
 }

@@ -111,7 +111,7 @@ def test_group_takes_k_times_the_distance_or_a_theorem_never_parts():
     assert cost(for_group(ZeroConcentrated(rho="0.02"), 3)) == cost(ZeroConcentrated(rho="0.18"))
     approximate = cost(for_group(Approx(epsilon="0.5", delta="1e-6"), 3)).cases[0]
     (factor,) = approximate.uses
-    assert (factor.epsilon, float(factor.delta)) == (Fraction(3, 2), pytest.approx(5.36700309e-06, rel=1e-8))
+    assert (factor.of.epsilon, float(factor.of.delta)) == (Fraction(3, 2), pytest.approx(5.36700309e-06, rel=1e-8))
     for refused in (
         for_group(parallel(Gaussian(mu=1), Gaussian(mu=2)), 2),
         for_group(Leak(delta="0.6"), 2),

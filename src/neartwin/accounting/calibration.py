@@ -257,7 +257,7 @@ def _beside(case: Composition, delta: Fraction, fit: Callable[[Composition], Fra
     """The fit of all but the stated failures, which delta must hold: f_{eps,d} = f_{eps,0} (x) f_{0,d}."""
     failures, rest = Fraction(0), []
     for factor, count in case.uses.items():
-        match factor:
+        match factor.of if isinstance(factor, losses.UpperBound) else factor:
             case losses.Approx(epsilon=epsilon, delta=each):
                 failures += count * each
                 rest += [losses.Pure(epsilon=epsilon) * count] if epsilon else []

@@ -294,6 +294,7 @@ _WRITTEN: Mapping[type[PrivacyLoss], Callable[[Any, Any], Any]] = {
     ),
     losses.SubsampledGaussian: lambda e, f: _sample(e, f.rate, e.GaussianDpEvent(float_below(1 / f.mu))),
     losses.SubsampledLaplace: lambda e, f: _sample(e, f.rate, e.LaplaceDpEvent(float_below(1 / f.epsilon))),
+    losses.UpperBound: lambda e, f: _written(e, f.of),
     losses.SubsampledFinite: lambda e, f: _sample(e, f.rate, _written(e, f.base)),
 }
 

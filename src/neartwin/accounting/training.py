@@ -4,7 +4,6 @@ Noise multipliers are the noise's standard deviation over the norm that gradient
 add/remove neighbours; `cost(usage).epsilon(delta)` answers. Under replace-one only Poisson batches do, and all others refuse.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, islice
@@ -89,17 +88,14 @@ def truncated_batches(
     event = "TruncatedSubsampledGaussianDpEvent", (whole, float_above(share), size, float_below(1 / mu))
     low, high = closely(lambda: 1 - binomial_cdf(whole - 1, size - 1, ball(share)))
     if low <= NEGLIGIBLE:
-        rest = losses.Leak(delta=high, attained=False)
+        rest = losses.UpperBound(of=losses.Leak(delta=high))
         return usages.repeated(usages.AddRemove(usages.sequential(drawn, rest), event, single=True), steps)
     more = closely(lambda: 1 - binomial_cdf(whole, size, ball(share)))[1]
     cut = losses.SubsampledGaussian(mu=2 * mu, rate=min(more * size / whole / low, share))
     known = low if 1 - high <= NEGLIGIBLE else 1 - high + low
     weights = (known - low) / known, low / known
     one = cut if known == low else losses.PublicChoice(options=(drawn, cut), weights=weights)
-    step = (
-        usages.sequential(one, losses.Leak(delta=1 - known, attained=False)) if known < 1 else usages.repeated(one, 1)
-    )
-    return usages.repeated(usages.AddRemove(step, event, single=True), steps)
+    return usages.repeated(usages.AddRemove(_beside(one, 1 - known), event, single=True), steps)
 
 
 def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> usages.Usage:
@@ -163,24 +159,19 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> usages
         chosen = losses.PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
     except ParameterError:
         raise PrivacyError(f"no theorem here draws {factor!r}, which may reveal all, with replacement") from None
-    return usages.AddRemove(_beside(chosen, beyond), single=True)
+    return usages.AddRemove(_beside(losses.UpperBound(of=chosen), beyond), single=True)
 
 
 def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
-    """The loss of so many records of a batch in the place of others: of noise on an answer, or of whatever is pure.
+    """The loss of so many records of a batch in the place of others.
 
     Of others it is not that of twice as many that join together: one that leaves and one that joins are sampled apart.
     """
-    if isinstance(
-        factor,
-        losses.Gaussian | losses.Laplace | losses.Geometric | losses.DiscreteGaussian | losses.Approx | losses.Leak,
-    ):
-        return usages.group_loss(factor, 2 * records)
-    if (most := losses.Composition.of(factor).pure().upper) < math.inf:
-        return losses.Approx(epsilon=2 * records * Fraction(most), delta=0)
-    raise PrivacyError(
-        f"no theorem here covers {type(factor).__name__} on batches of a fixed size; state its (epsilon, delta) instead"
-    )
+    if isinstance(factor.of if isinstance(factor, losses.UpperBound) else factor, losses.SubsampledGaussian):
+        raise PrivacyError(
+            "no theorem here covers what is sampled again on batches of a fixed size; state its (epsilon, delta)"
+        )
+    return usages.group_loss(factor, 2 * records)
 
 
 def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, steps: int) -> usages.Usage:
@@ -272,7 +263,7 @@ def _mixture(mu: Fraction, law: Iterable[Fraction]) -> usages.AddRemove:
 
 def _beside(step: PrivacyLoss, beyond: Fraction) -> usages.Usage:
     """A step, and what its law of draws leaves out."""
-    return usages.sequential(step, losses.Leak(delta=beyond, attained=False)) if beyond else usages.use(step)
+    return usages.sequential(step, losses.UpperBound(of=losses.Leak(delta=beyond))) if beyond else usages.use(step)
 
 
 def _binomial(rate: Fraction, draws: int) -> Iterator[Fraction]:

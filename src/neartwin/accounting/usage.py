@@ -375,7 +375,7 @@ def single(case: Composition) -> PrivacyLoss:
     if all(isinstance(factor, losses.Gaussian) for factor in case.uses):
         return losses.Gaussian(mu=root_above(2 * (case.stated_rho() or Fraction(0))))
     if (most := case.pure().upper) < inf:
-        return losses.Approx(epsilon=Fraction(most), delta=0)
+        return losses.UpperBound(of=losses.Approx(epsilon=Fraction(most), delta=0))
     raise PrivacyError(
         "several uses of one sample compose before they are sampled, and only Gaussian mechanisms and pure ones have a "
         "closed form for that; sample each use afresh with repeated(subsample(...), count)"
@@ -427,14 +427,18 @@ def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
             return type(factor)(**kept | {"rate": before * rate})
         case losses.GaussianMixture():
             return factor.sampled(rate)
-        case losses.FinitePair() | losses.Geometric() | losses.DiscreteGaussian():
+        case _ if isinstance(factor, losses.SubsampledFinite.bases):
             return losses.SubsampledFinite(base=factor, rate=rate)
+        case losses.Approx(epsilon=epsilon, delta=0) if epsilon:
+            return sample_loss(losses.Pure(epsilon=epsilon), rate)
         case losses.Approx(epsilon=epsilon, delta=delta):
-            return losses.Approx(epsilon=_amplified(epsilon, rate), delta=delta * rate)
-        case losses.Leak(delta=delta, attained=attained):
-            return losses.Leak(delta=delta * rate, attained=attained)
+            return losses.UpperBound(of=losses.Approx(epsilon=_amplified(epsilon, rate), delta=delta * rate))
+        case losses.Leak(delta=delta):
+            return losses.UpperBound(of=losses.Leak(delta=delta * rate))
+        case losses.UpperBound(of=most):
+            return losses.UpperBound(of=sample_loss(most, rate))
     if stated := factor.stated_pure():
-        return losses.Pure(epsilon=_amplified(stated, rate))
+        return losses.UpperBound(of=losses.SubsampledFinite(base=losses.Pure(epsilon=stated), rate=rate))
     raise _uncovered(factor, "amplifies {} by sampling")
 
 
@@ -470,20 +474,24 @@ def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:
             return losses.GaussianMixture(distances=[k * mu for k in range(size + 1)], weights=taking)
         case losses.ZeroConcentrated(rho=rho, xi=0):
             return losses.ZeroConcentrated(rho=size**2 * rho)
+        case losses.BoundedRange(epsilon=epsilon):
+            return losses.BoundedRange(epsilon=size * epsilon)
         case losses.Approx(epsilon=epsilon, delta=delta):
             return _group_approximate(factor, epsilon, delta, size)
-        case losses.Leak(delta=delta, attained=True):
+        case losses.Leak(delta=delta):
             return _group_approximate(factor, Fraction(0), delta, size)
-    if (most := Composition.of(factor).pure().upper) < inf:
-        return losses.Pure(epsilon=size * (factor.stated_pure() or Fraction(most)))
+        case losses.UpperBound(of=most):
+            return losses.UpperBound(of=group_loss(most, size))
+    if (top := Composition.of(factor).pure().upper) < inf:
+        return losses.UpperBound(of=losses.Pure(epsilon=size * (factor.stated_pure() or Fraction(top))))
     raise _uncovered(factor, f"gives {{}} the privacy of a group of {size}")
 
 
-def _group_approximate(factor: PrivacyLoss, epsilon: Fraction, delta: Fraction, size: int) -> losses.Approx:
+def _group_approximate(factor: PrivacyLoss, epsilon: Fraction, delta: Fraction, size: int) -> PrivacyLoss:
     grown = Fraction(float(group_approximate(epsilon=epsilon, delta=delta, size=size).delta.upper))
     if grown >= 1:
         raise PrivacyError(f"{factor!r} promises a group of {size} nothing: its delta grows to {float(grown):.3g}")
-    return losses.Approx(epsilon=size * epsilon, delta=grown)
+    return losses.UpperBound(of=losses.Approx(epsilon=size * epsilon, delta=grown))
 
 
 def _uncovered(factor: PrivacyLoss, what: str) -> PrivacyError:

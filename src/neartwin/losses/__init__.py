@@ -1,6 +1,7 @@
 """Certified composition of privacy losses."""
 
 from neartwin.losses.composition import Composition as Composition
+from neartwin.losses.composition import UpperBound as UpperBound
 from neartwin.losses.composition import compose as compose
 from neartwin.losses.families.bounded_range import BoundedRange as BoundedRange
 from neartwin.losses.families.finite import DiscreteGaussian as DiscreteGaussian

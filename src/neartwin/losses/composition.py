@@ -10,7 +10,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -82,6 +82,41 @@ class PureLoss(PrivacyLoss):
     def stated_pure(self) -> Fraction:
         """Its parameter."""
         return self.epsilon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpperBound(PrivacyLoss):
+    """No more loss than another mechanism has, as theorems say of samples and groups. None need have it: it is in no lower end.
+
+    Attributes:
+        of: The other mechanism.
+
+    >>> from neartwin.losses import Pure
+    >>> bound = (1 * UpperBound(of=Pure(epsilon=1))).delta(0.0)
+    >>> bound.lower, bound.upper
+    (0.0, 0.462117157260...)
+    """
+
+    of: PrivacyLoss
+
+    def __post_init__(self) -> None:
+        other = made_of(PrivacyLoss, "a mechanism of neartwin.losses", of=self.of)
+        object.__setattr__(self, "of", other.of if isinstance(other, UpperBound) else other)
+
+    def dominating_pair(self, direction: Direction) -> Pair | None:
+        """That of the other."""
+        return self.of.dominating_pair(direction)
+
+    def attained_pair(self, direction: Direction) -> None:
+        """None is known."""
+
+    def renyi(self, direction: Direction) -> RenyiCurve | None:
+        """That of the other."""
+        return self.of.renyi(direction)
+
+    def stated_pure(self) -> Fraction | None:
+        """That of the other."""
+        return self.of.stated_pure()
 
 
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")  # that may be asked for

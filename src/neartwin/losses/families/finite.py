@@ -34,7 +34,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss, PureLoss
 from neartwin.losses.families.gaussian import log_mixed
-from neartwin.losses.families.randomized_response import ResponsePair, three_losses
+from neartwin.losses.families.randomized_response import Pure, RandomizedResponse, ResponsePair, three_losses
 from neartwin.losses.summands.atoms import AtomicSum, Weighted, merged
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, gamma, log_one_plus
@@ -384,20 +384,23 @@ class FinitePair(PrivacyLoss):
 MOST_OUTCOMES = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class SubsampledIntegerPair(Pair):
-    """One sampled use in one direction."""
+Symmetric = Geometric | DiscreteGaussian | Staircase | RandomizedResponse | Pure
 
-    base: Geometric | DiscreteGaussian
+
+@dataclass(frozen=True, slots=True)
+class SubsampledSymmetricPair(Pair):
+    """One sampled use in one direction, of a mechanism whose losses have one law in both."""
+
+    base: Symmetric
     rate: Fraction
     direction: Direction
 
     def repeated(self, count: int) -> Summand:
         """The mechanism's own losses and masses, by (S20); they are those of Q about 0, with the signs of the losses turned."""
-        if isinstance(self.base, Geometric):
-            law, omitted = GeometricPair(self.base.epsilon / self.base.sensitivity, self.base.sensitivity).law(), 0.0
-        else:
+        if isinstance(self.base, DiscreteGaussian):
             law, omitted = atoms(self.base.sigma2, self.base.sensitivity), OMITTED
+        else:
+            (law, _), omitted = self.base.dominating_pair("remove").repeated(1).atoms, 0.0
         losses, error = log_mixed(-law.losses, law.loss_error, float(self.rate))
         if self.direction == "add":
             mixed = Weighted(-losses[::-1], law.log_masses[::-1], law.mass_error[::-1], error[::-1])
@@ -409,7 +412,7 @@ class SubsampledIntegerPair(Pair):
 
 @dataclass(frozen=True, slots=True, init=False)
 class SubsampledFinite(PrivacyLoss):
-    """A mechanism of finitely many outcomes, or of integer noise, on a Poisson sample, add/remove.
+    """A mechanism of finitely many losses, or of integer noise, on a Poisson sample, add/remove.
 
     Source:
         Zhu, Dong, Wang 2022, theorem 11: remove ((1-q)Q + qP, Q) from the pair (P, Q) of `remove`, add (P, (1-q)P + qQ) from that
@@ -422,28 +425,25 @@ class SubsampledFinite(PrivacyLoss):
     2.675035
     """
 
-    base: FinitePair | Geometric | DiscreteGaussian
+    bases: ClassVar[Any] = FinitePair | Symmetric  # whose samples are known
+    base: FinitePair | Symmetric
     rate: Fraction
 
-    def __init__(self, *, base: FinitePair | Geometric | DiscreteGaussian, rate: Number) -> None:
+    def __init__(self, *, base: FinitePair | Symmetric, rate: Number) -> None:
         """One sampled use.
 
         Args:
-            base: The mechanism on the sample.
+            base: The mechanism on the sample. `Pure` stands for the worst one, whose sample is the worst sample.
             rate: The probability with which each unit is in the sample; strictly between 0 and 1.
 
         Raises:
             ParameterError: The rate is out of bounds, or the noise has more than 200,000 outcomes that matter.
         """
-        match base:
-            case FinitePair():
-                wide = 0.0
-            case Geometric(sensitivity=sensitivity):
-                wide = float(sensitivity)
-            case DiscreteGaussian(sigma2=sigma2, sensitivity=sensitivity):
-                wide = 2 * (FAR * math.sqrt(sigma2) + sensitivity)
-            case _:
-                raise ParameterError("base", base, "must be a FinitePair, a Geometric or a DiscreteGaussian")
+        if not isinstance(base, self.bases):
+            raise ParameterError("base", base, "must be a FinitePair, a response, or integer noise")
+        wide = float(base.sensitivity) if isinstance(base, Geometric) else 0.0
+        if isinstance(base, DiscreteGaussian):
+            wide = 2 * (FAR * math.sqrt(base.sigma2) + base.sensitivity)
         if wide > MOST_OUTCOMES:
             raise ParameterError("base", base, f"has more than {MOST_OUTCOMES:,} outcomes that matter")
         object.__setattr__(self, "base", base)
@@ -453,8 +453,8 @@ class SubsampledFinite(PrivacyLoss):
         """The pair of this direction; replace-one needs the mechanism's three laws."""
         if direction.startswith("replace"):
             raise ParameterError("direction", "replace", "is not defined for a sampled pair of add/remove laws")
-        if isinstance(self.base, Geometric | DiscreteGaussian):
-            return SubsampledIntegerPair(self.base, self.rate, direction)
+        if not isinstance(self.base, FinitePair):
+            return SubsampledSymmetricPair(self.base, self.rate, direction)
         law, r = self.base.dominating_pair(direction), self.rate
         one, other = (law.p, law.q) if direction == "remove" else (law.q, law.p)
         mixed = tuple((1 - r) * y + r * x for x, y in zip(one, other, strict=True))

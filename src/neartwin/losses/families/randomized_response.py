@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
 from typing import ClassVar, NamedTuple
@@ -278,7 +278,7 @@ class RandomizedResponse(PureLoss):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Leak(PrivacyLoss):
-    """With probability delta everything is revealed, otherwise nothing: (0, delta). Or that only bounds what is not known.
+    """With probability delta everything is revealed, otherwise nothing: (0, delta).
 
     Errors: `ParameterError` unless 0 < delta < 1.
 
@@ -288,20 +288,14 @@ class Leak(PrivacyLoss):
 
     both_ways: ClassVar[bool] = True
     delta: Fraction
-    attained: bool = field(repr=False)
 
-    def __init__(self, *, delta: Number, attained: bool = True) -> None:
-        """delta: the probability of revealing all; attained: whether a mechanism does, and it is no mere bound."""
+    def __init__(self, *, delta: Number) -> None:
+        """delta: the probability of revealing all."""
         object.__setattr__(self, "delta", open_probability(delta=rational(delta=delta)))
-        object.__setattr__(self, "attained", attained)
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
         return ResponsePair(NONE, self.delta, 0)
-
-    def attained_pair(self, direction: Direction) -> Pair | None:
-        """That pair, unless it is a mere bound."""
-        return self.dominating_pair(direction) if self.attained else None
 
 
 @dataclass(frozen=True, slots=True)
