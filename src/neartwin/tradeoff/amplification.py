@@ -260,8 +260,7 @@ def _counts(e0: float, n: int) -> tuple[FloatArray, FloatArray, FloatArray, floa
     logs = np.concatenate([-np.cumsum(steps[:top][::-1])[::-1], [0.0], np.cumsum(steps[top:])])
     wrong = 4 * UNIT * np.abs(np.arange(len(count)) - top) * (2 * np.abs(logs) + 2 * abs(log_rest) + 2 * e0 + 4)
     mass = np.exp(logs)
-    whole = high - low == n - 1
-    return count, mass / mass.sum(), wrong, 0.0 if whole else 2 * math.exp(-(reach**2) / (2 * variance + reach))
+    return count, mass / mass.sum(), wrong, 2 * math.exp(-(reach**2) / (2 * variance + reach)) * (high - low < n - 1)
 
 
 def _delta_at(gap: float, epsilon: float, e0: float, n: int) -> tuple[float, float]:
@@ -308,11 +307,10 @@ def shuffle_delta(local_epsilon: Number, n: int, epsilon: Argument) -> Interval[
         max(float_below(exact), 1e-300), 1e300
     )  # beyond there delta is below 1e-300, or that of one report alone
 
-    def ends(e: Exact) -> list[float]:
+    def ends(e: Exact) -> tuple[float, float]:
         gap = float_above(min(exact - Fraction(e), Fraction(1000)))
         value, error = _delta_at(gap, min(float_below(Fraction(e)), near), near, people) if gap > 0 else (0.0, 0.0)
-        return [value - error, value + error]
+        return value - error, value + error
 
-    wanted = np.asarray(domains.FINITE_NOT_NEGATIVE(epsilon=epsilon))
-    pairs = np.array([ends(e) for e in wanted.ravel()]).reshape(*wanted.shape, 2)
-    return clipped(pairs[..., 0], pairs[..., 1], "dominating pair")
+    wanted = domains.FINITE_NOT_NEGATIVE(epsilon=epsilon)
+    return each(ends, wanted, method="dominating pair", least=0.0, most=1.0)

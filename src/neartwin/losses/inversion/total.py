@@ -124,6 +124,8 @@ class SumOfLosses:
         """
         h = min(1.0, 0.5 / math.sqrt(max(self.cumulants(1e-3)[2], 1e-300)))
         s = 1e-7 * h
+        if s == 0:  # the variance is beyond the floats
+            return 0.0, math.inf
         value, error = self.log_mgf(s)
         bend = math.expm1(min(self.log_mgf_above(s + h), 700.0)) / (h * h) * (1 + 64 * U)
         low, high = (value - error) / s * (1 - 8 * U) - 0.5 * s * bend, (value + error) / s * (1 + 8 * U)
@@ -347,8 +349,13 @@ class Saddle(NamedTuple):
         Args:
             total: The sum.
             eps: Any sign.
+
+        Raises:
+            NoCertificateError: The variance near tilt 0 is beyond the floats.
         """
         _, k1, k2 = total.cumulants(1e-3)
+        if not math.isfinite(k2):
+            raise NoCertificateError
         deviation = math.sqrt(max(k2, 1e-300))
         start = math.log((abs(eps - k1) / deviation + 1) / deviation)
 
