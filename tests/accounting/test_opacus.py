@@ -163,3 +163,22 @@ def test_a_step_that_sums_several_poisson_batches_is_refused(registry):
     with pytest.raises(PrivacyError, match="4 Poisson batches"):
         record(types.SimpleNamespace(noise_multiplier=1.0, accumulated_iterations=4))
     assert accountant.history == [(1.0, 0.01, 1)]
+
+
+def test_a_rare_step_without_noise_reveals_no_more_than_its_rate(registry):
+    """It was infinite at every delta, on both sides."""
+    accountant = registry["neartwin"]()
+    accountant.history = [(0.0, 1e-7, 1)]
+    assert (accountant.interval(1e-5).lower, accountant.interval(1e-5).upper) == (0.0, 0.0)
+    assert accountant.interval(0.5e-7).lower == math.inf
+    accountant.history = [(0.0, 1e-7, 1), (1.5, 0.25, 1)]
+    found = accountant.interval(1e-3)
+    seen = 1e-7 + (1 - 1e-7) * one_step(
+        "1.5", "0.25", found.upper + 1e-7
+    )  # where it is not seen the loss is about -1e-7
+    assert seen == pytest.approx(1e-3, rel=1e-9)
+    accountant.history = [(0.0, 1.0, 1)]
+    assert accountant.interval(0.5).lower == math.inf
+    accountant.history = [(1.0, 1.01, 1)]
+    with pytest.raises(ParameterError, match=r"sample_rate=.* must lie in \[0, 1\]"):
+        accountant.interval(1e-5)

@@ -9,10 +9,10 @@ from collections import Counter
 from typing import Any
 
 from neartwin.accounting.usage import cost
-from neartwin.checks import integer, open_probability
+from neartwin.checks import integer, open_probability, probability
 from neartwin.errors import NeartwinError, PrivacyError
 from neartwin.exact import Interval, Number, rational
-from neartwin.losses import SubsampledGaussian, compose
+from neartwin.losses import FinitePair, SubsampledGaussian, compose
 from neartwin.losses.composition import PrivacyLoss
 
 try:
@@ -55,7 +55,7 @@ class CertifiedAccountant(IAccountant):  # type: ignore[misc] # Opacus has no ty
             __: Ignored, such as `eps_error`.
 
         Returns:
-            Epsilon, at least 0; inf for a step without noise.
+            Epsilon, at least 0; inf where a step without noise draws a record with more than this probability.
         """
         return self.interval(delta).upper
 
@@ -72,11 +72,11 @@ class CertifiedAccountant(IAccountant):  # type: ignore[misc] # Opacus has no ty
         uses: Counter[PrivacyLoss] = Counter()
         for noise_multiplier, sample_rate, steps in self.history:
             noise, rate = rational(noise_multiplier=noise_multiplier), rational(sample_rate=sample_rate)
+            probability(sample_rate=rate)
             if not integer(at_least=0, steps=steps) or rate == 0:
                 continue
-            if noise == 0:
-                return Interval(float("inf"), float("inf"), "no noise")
-            uses[SubsampledGaussian(mu=1 / noise, rate=rate)] += steps
+            bare = FinitePair(p=(rate, 1 - rate), q=(0, 1))  # a record that is drawn is seen
+            uses[SubsampledGaussian(mu=1 / noise, rate=rate) if noise else bare] += steps
         return cost(compose(uses)).epsilon(delta) if uses else Interval(0.0, 0.0, "no steps")
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Any:
