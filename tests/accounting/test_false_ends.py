@@ -10,18 +10,21 @@ import numpy as np
 import pytest
 
 from neartwin.accounting import training
-from neartwin.accounting.usage import cost, for_group, repeated, subsample
+from neartwin.accounting.dp_accounting import from_event, to_event
+from neartwin.accounting.usage import cost, for_group, parallel, repeated, subsample
 from neartwin.errors import PrivacyError
 from neartwin.losses import (
     Approx,
     BoundedRange,
     Gaussian,
+    GaussianMixture,
     Laplace,
     Leak,
     Pure,
     RandomizedResponse,
     Staircase,
     SubsampledFinite,
+    SubsampledGaussian,
     SubsampledLaplace,
     UpperBound,
 )
@@ -224,3 +227,62 @@ def test_sampled_randomized_response_is_known_exactly(answers):
 
 def test_a_group_of_bounded_ranges_is_a_bounded_range():
     assert cost(for_group(100 * BoundedRange(epsilon="0.1"), 3)) == cost(100 * BoundedRange(epsilon="0.3"))
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_events_of_fixed_batches_are_read_back_as_fixed_batches(replacement):
+    """They were written as mixtures, of whose groups and samples Poisson prices were then told."""
+    dp = pytest.importorskip("dp_accounting.dp_event")
+    kind = dp.SampledWithReplacementDpEvent if replacement else dp.SampledWithoutReplacementDpEvent
+    run = training.fixed_batches(noise_multiplier=2, batch=2, records=4, steps=5, replacement=replacement)
+    written = dp.SelfComposedDpEvent(kind(4, 2, dp.GaussianDpEvent(2.0)), 5)
+    draw = training.with_replacement if replacement else training.without_replacement
+    once = draw(Laplace(epsilon="0.5"), batch=2, records=4)
+    for usage, event in ((run, written), (once, kind(4, 2, dp.LaplaceDpEvent(2.0)))):
+        assert to_event(usage) == event
+        again = from_event(to_event(usage))
+        assert cost(again).epsilon("1e-2") == cost(usage).epsilon("1e-2")
+        sampled = dp.PoissonSampledDpEvent(0.5, event)
+        search = training.repeat_and_select(usage, mean=3)
+        for asked in (
+            *(for_group(one, 2) for one in (again, search, from_event(to_event(search)))),
+            *(subsample(one, "0.5") for one in (again, search)),
+            from_event(sampled),
+        ):
+            with pytest.raises(PrivacyError, match="draw Poisson batches"):
+                cost(asked)
+        with pytest.raises(PrivacyError, match="a batch of a fixed size costs no theorem"):
+            from_event(kind(10, 4, event))
+        assert cost(search).epsilon("1e-2").upper > cost(usage).epsilon("1e-2").upper
+    group = training.fixed_batches(noise_multiplier=2, batch=2, records=4, steps=5, replacement=replacement, group=2)
+    with pytest.raises(PrivacyError, match="write the cost with to_pld"):
+        to_event(group)
+
+
+ADD_REMOVE_ONLY = {
+    "draws": lambda: training.with_replacement(Laplace(epsilon=1), batch=2, records=4),
+    "fixed": lambda: training.fixed_batches(noise_multiplier=1, batch=2, records=4, steps=2, replacement=True),
+    "summed": lambda: training.poisson_batches(noise_multiplier=1, rate="0.1", steps=2, accumulated=2),
+    "allocation": lambda: training.random_allocation(noise_multiplier=1, steps=4),
+    "bins": lambda: training.balls_in_bins(noise_multiplier=1, steps=4, epochs=2),
+    "apart": lambda: parallel(training.random_allocation(noise_multiplier=1, steps=4), Gaussian(mu=1)),
+    "integers": lambda: SubsampledFinite(base=RandomizedResponse(epsilon=1), rate="0.1"),
+    "group": lambda: for_group(SubsampledGaussian(mu=1, rate="0.1"), 2),
+    "pure group": lambda: for_group(SubsampledLaplace(epsilon=1, rate="0.1"), 2),
+}
+
+
+@pytest.mark.parametrize("name", ADD_REMOVE_ONLY)
+def test_what_is_proved_for_add_remove_alone_is_refused_under_replace_one(name):
+    """Some named an argument that nobody gave, and the last had twice the epsilon of a unit that joins, too little."""
+    with pytest.raises(PrivacyError, match="replace"):
+        cost(ADD_REMOVE_ONLY[name](), neighbours="replace_one").epsilon("1e-2")
+    assert cost(ADD_REMOVE_ONLY[name]()).epsilon("1e-2").upper < 20
+
+
+def test_mixtures_too_far_apart_for_a_line_have_wide_answers():
+    """A variance beyond the floats was a crash."""
+    far = 1 * GaussianMixture(distances=[0, 70, 140], weights=["1/2", "1/4", "1/4"])
+    assert 0.5 in far.advantage()  # a draw is seen
+    assert 0.5 in far.delta(5.0)
+    assert far.renyi(1).upper > 0.25 * 70**2 / 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from neartwin.accounting.usage import cost, for_group, repeated, subsample
-from neartwin.errors import ParameterError
+from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, GaussianMixture, SubsampledGaussian
 from neartwin.losses.families.gaussian import Strip
 from neartwin.losses.families.gaussian_mixture import GaussianMixtureSum
@@ -134,7 +134,7 @@ def test_mixtures_of_two_are_the_sampled_gaussian_and_of_one_the_gaussian():
 def test_what_is_no_mixture_is_refused(mu, weights):
     with pytest.raises(ParameterError):
         GaussianMixture(distances=mu, weights=weights)
-    with pytest.raises(ParameterError, match="not defined"):
+    with pytest.raises(PrivacyError, match="under replace-one depends on"):
         (1 * PAIRS).epsilon("1e-6", direction="replace")
 
 

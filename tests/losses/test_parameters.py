@@ -88,10 +88,6 @@ REFUSED = {
     "alpha above 1": (lambda: (1 * COIN).tradeoff(1.5), lambda: (1 * COIN).tradeoff(1.0)),
     "order asked": (lambda: (1 * COIN).renyi(0.99), lambda: (1 * COIN).renyi(1)),
     "direction": (lambda: (1 * COIN).epsilon(0.1, direction="both"), lambda: (1 * COIN).epsilon(0.1, direction="add")),
-    "sampled replace": (
-        lambda: (1 * SubsampledFinite(base=COIN, rate=0.5)).delta(1.0, direction="replace"),
-        lambda: (1 * SubsampledFinite(base=COIN, rate=0.5)).delta(1.0, direction="add"),
-    ),
 }
 
 

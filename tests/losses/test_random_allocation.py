@@ -9,7 +9,7 @@ import pytest
 
 from neartwin.accounting import training
 from neartwin.accounting.usage import cost
-from neartwin.errors import ParameterError
+from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, Laplace, RandomAllocation
 from neartwin.losses.families import random_allocation
 from tests.oracles.allocation import convolved, delta
@@ -79,7 +79,7 @@ def test_bad_allocations_are_refused(few_nodes):
     for bad in ({"mu": 0}, {"mu": 21}, {"mu": "1e-7"}, {"steps": 0}, {"participations": 5}, {"steps": 10**6 + 1}):
         with pytest.raises(ParameterError):
             RandomAllocation(**{"mu": 1, "steps": 4} | bad)
-    with pytest.raises(ParameterError, match="replace"):
+    with pytest.raises(PrivacyError, match="replace"):
         (1 * RandomAllocation(mu=1, steps=4)).epsilon("1e-5", direction="replace")
 
 

@@ -9,6 +9,7 @@ Parameters that are floats there are read as the decimals they print as.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from neartwin import losses
 from neartwin.accounting import training
 from neartwin.accounting import usage as usages
-from neartwin.accounting.usage import AddRemove, Usage
+from neartwin.accounting.usage import AddRemove, AnyUsage, Usage
 from neartwin.balls import ball, bounds
 from neartwin.checks import integer, needed, positive
 from neartwin.errors import ParameterError, PrivacyError
@@ -39,76 +40,61 @@ def from_event(event: Any) -> Usage:
     if read is None or not type(event).__module__.startswith("dp_accounting"):
         reason = _REFUSED.get(kind, "is not known here")
         raise PrivacyError(f"{kind} {reason}; state its (epsilon, delta) as Approx instead")
-    usage = read(event)
+    usage = usages.repeated(read(event), 1).each
     return AddRemove(usage, event) if read in _KEPT else usage
 
 
-def _randomized_response(event: Any) -> Usage:
+def _randomized_response(event: Any) -> AnyUsage:
     """Noise parameter p: uniform over the k buckets with probability p, else the truth."""
     p, k = rational(noise_parameter=event.noise_parameter), integer(at_least=1, num_buckets=int(event.num_buckets))
     if k == 1:
-        return usages.use(NOTHING)
+        return NOTHING
     if not 0 < p <= 1:
         raise PrivacyError(f"randomized response with noise parameter {float(p):g} reveals all, or is none")
     own, other = 1 - p + p / k, p / k
-    return usages.use(losses.FinitePair(p=(own, other, (k - 2) * other), q=(other, own, (k - 2) * other)))
+    return losses.FinitePair(p=(own, other, (k - 2) * other), q=(other, own, (k - 2) * other))
 
 
-def _zcdp(event: Any) -> Usage:
+def _zcdp(event: Any) -> AnyUsage:
     """D_a <= xi + rho a; with rho = 0 the greatest loss is at most xi."""
     rho, xi = rational(rho=event.rho), rational(xi=event.xi)
-    return usages.use(losses.ZeroConcentrated(rho=rho, xi=xi) if rho else losses.Approx(epsilon=xi, delta=0))
+    return losses.ZeroConcentrated(rho=rho, xi=xi) if rho else losses.Approx(epsilon=xi, delta=0)
 
 
-def _discrete_gaussian(event: Any) -> Usage:
+def _discrete_gaussian(event: Any) -> AnyUsage:
     """Tight for one answer; of several, or of an unknown number, by rho = sensitivity^2 / (2 sigma^2)."""
     sigma2, moved = rational(sigma=event.sigma) ** 2, rational(sensitivity=event.sensitivity)
     if event.dimension == 1:
-        return usages.use(
-            losses.DiscreteGaussian(sigma2=sigma2, sensitivity=math.floor(moved)) if moved >= 1 else NOTHING
-        )
-    return (
-        usages.use(losses.ZeroConcentrated(rho=moved**2 / (2 * positive(sigma=sigma2))))
-        if moved
-        else usages.use(NOTHING)
-    )
+        return losses.DiscreteGaussian(sigma2=sigma2, sensitivity=math.floor(moved)) if moved >= 1 else NOTHING
+    return losses.ZeroConcentrated(rho=moved**2 / (2 * positive(sigma=sigma2))) if moved else NOTHING
 
 
-def _mixture(event: Any) -> Usage:
+def _mixture(event: Any) -> AnyUsage:
     deviation = positive(standard_deviation=rational(standard_deviation=event.standard_deviation))
     distances = [rational(sensitivities=one) / deviation for one in event.sensitivities]
     if not any(distances):
-        return usages.use(NOTHING)
+        return NOTHING
     weights = [rational(sampling_probs=one) for one in event.sampling_probs]
     whole = sum(weights, Fraction(0))
     if abs(whole - 1) > Fraction(1, 10**9):
         raise ParameterError("sampling_probs", event.sampling_probs, "must sum to 1")
-    return usages.use(
-        losses.GaussianMixture(distances=distances, weights=[weight / whole for weight in weights])
-    )  # nearly 1
+    return losses.GaussianMixture(distances=distances, weights=[weight / whole for weight in weights])  # nearly 1
 
 
-def _one(event: Any) -> PrivacyLoss:
-    """All that is done to one batch, as one factor."""
-    (case,) = usages.cost(from_event(event)).cases
-    return usages.single(case)
+def _batches(draw: Callable[..., Usage], event: Any) -> Usage:
+    """Batches of a fixed size (T1, T2), and all that is done to one of them, as one factor."""
+    once = from_event(event.event)
+    usages.refuse_single(once, "a batch of a fixed size")
+    (case,) = usages.cost(once).cases
+    return draw(usages.single(case), batch=int(event.sample_size), records=int(event.source_dataset_size))
 
 
-def _fixed(event: Any) -> Usage:
-    """Batches of a fixed size without replacement (T1)."""
-    batch, records = int(event.sample_size), int(event.source_dataset_size)
-    return training.without_replacement(_one(event.event), batch=batch, records=records)
+_fixed, _drawn = (partial(_batches, draw) for draw in (training.without_replacement, training.with_replacement))
 
 
-def _with_replacement(event: Any) -> Usage:
-    """Batches of a fixed size with replacement (T2)."""
-    batch, records = int(event.sample_size), int(event.source_dataset_size)
-    return training.with_replacement(_one(event.event), batch=batch, records=records)
-
-
-def _truncated(event: Any) -> Usage:
+def _truncated(event: Any) -> AnyUsage:
     if not (event.sampling_probability and event.truncated_batch_size and event.dataset_size):
-        return usages.use(NOTHING)
+        return NOTHING
     return training.truncated_batches(
         noise_multiplier=event.noise_multiplier,
         rate=event.sampling_probability,
@@ -118,14 +104,14 @@ def _truncated(event: Any) -> Usage:
     )
 
 
-def _allocated(event: Any) -> Usage:
+def _allocated(event: Any) -> AnyUsage:
     """Gaussian steps of which a record is in some, drawn at random (T9, T12)."""
     drawn, steps = int(event.num_selected), int(event.num_steps)
     if drawn == 0:
-        return usages.use(NOTHING)
+        return NOTHING
     if type(event.event).__name__ != "GaussianDpEvent":
         raise PrivacyError("random allocation covers Gaussian noise alone; state its (epsilon, delta) as Approx")
-    return usages.use(losses.RandomAllocation(mu=_inverse(event.event), steps=steps, participations=drawn))
+    return losses.RandomAllocation(mu=_inverse(event.event), steps=steps, participations=drawn)
 
 
 def _selected(event: Any) -> Usage:
@@ -133,63 +119,55 @@ def _selected(event: Any) -> Usage:
     return training.repeat_and_select(from_event(event.event), mean=event.mean, shape=None if poisson else event.shape)
 
 
-def _sampled(event: Any) -> Usage:
+def _sampled(event: Any) -> AnyUsage:
     rate = rational(rate=event.sampling_probability)
     if rate == 0:
-        return usages.use(NOTHING)
+        return NOTHING
     if type(event.event).__name__ == "NonPrivateDpEvent" and rate < 1:
-        return usages.use(losses.Leak(delta=rate))
+        return losses.Leak(delta=rate)
     inner = from_event(event.event)
     return inner if rate == 1 else usages.subsample(inner, rate)
 
 
-def _trees(event: Any) -> Usage:
+def _trees(event: Any) -> AnyUsage:
     """A record is in one tree, in one node of each of its full levels: floor(log2 steps) + 1 Gaussian answers at most."""
     steps = event.step_counts if isinstance(event.step_counts, Sequence) else [event.step_counts]
     most = max(integer(at_least=0, step_counts=int(one)) for one in steps)
-    return (
-        training.tree_with_restarts(noise_multiplier=event.noise_multiplier, steps=most)
-        if most
-        else usages.use(NOTHING)
-    )
+    return training.tree_with_restarts(noise_multiplier=event.noise_multiplier, steps=most) if most else NOTHING
 
 
 def _inverse(event: Any) -> Fraction:
     return 1 / positive(noise_multiplier=rational(noise_multiplier=event.noise_multiplier))
 
 
-_EVENTS: Mapping[str, Callable[[Any], Usage]] = {
-    "NoOpDpEvent": lambda _: usages.use(NOTHING),
-    "GaussianDpEvent": lambda e: usages.use(losses.Gaussian(mu=_inverse(e))),
-    "LaplaceDpEvent": lambda e: usages.use(losses.Laplace(epsilon=_inverse(e))),
-    "DiscreteLaplaceDpEvent": lambda e: usages.use(
-        losses.Geometric(epsilon=rational(noise=e.noise_parameter) * int(e.sensitivity), sensitivity=int(e.sensitivity))
+_EVENTS: Mapping[str, Callable[[Any], AnyUsage]] = {
+    "NoOpDpEvent": lambda _: NOTHING,
+    "GaussianDpEvent": lambda e: losses.Gaussian(mu=_inverse(e)),
+    "LaplaceDpEvent": lambda e: losses.Laplace(epsilon=_inverse(e)),
+    "DiscreteLaplaceDpEvent": lambda e: losses.Geometric(
+        epsilon=rational(noise=e.noise_parameter) * int(e.sensitivity), sensitivity=int(e.sensitivity)
     ),
     "RandomizedResponseDpEvent": _randomized_response,
     "ZCDpEvent": _zcdp,
-    "SelfComposedDpEvent": lambda e: (
-        usages.repeated(from_event(e.event), int(e.count)) if e.count else usages.use(NOTHING)
-    ),
-    "ComposedDpEvent": lambda e: usages.sequential(*map(from_event, e.events)) if e.events else usages.use(NOTHING),
+    "SelfComposedDpEvent": lambda e: usages.repeated(from_event(e.event), int(e.count)) if e.count else NOTHING,
+    "ComposedDpEvent": lambda e: usages.sequential(*map(from_event, e.events)) if e.events else NOTHING,
     "PoissonSampledDpEvent": _sampled,
     "SingleEpochTreeAggregationDpEvent": _trees,
     "SampledWithoutReplacementDpEvent": _fixed,
-    "SampledWithReplacementDpEvent": _with_replacement,
+    "SampledWithReplacementDpEvent": _drawn,
     "TruncatedSubsampledGaussianDpEvent": _truncated,
     "RandomAllocationDpEvent": _allocated,
     "RepeatAndSelectDpEvent": _selected,
     "MixtureOfGaussiansDpEvent": _mixture,
-    "EpsilonDeltaDpEvent": lambda e: usages.use(
-        losses.Approx(epsilon=rational(epsilon=e.epsilon), delta=rational(delta=e.delta))
-    ),
+    "EpsilonDeltaDpEvent": lambda e: losses.Approx(epsilon=rational(epsilon=e.epsilon), delta=rational(delta=e.delta)),
     "DiscreteGaussianDpEvent": _discrete_gaussian,
-    "ExponentialMechanismDpEvent": lambda e: usages.use(losses.BoundedRange(epsilon=rational(epsilon=e.epsilon))),
-    "PermuteAndFlipDpEvent": lambda e: usages.use(losses.Pure(epsilon=rational(epsilon=e.epsilon))),
+    "ExponentialMechanismDpEvent": lambda e: losses.BoundedRange(epsilon=e.epsilon),
+    "PermuteAndFlipDpEvent": lambda e: losses.Pure(epsilon=e.epsilon),
 }
 
 
 # of kinds that other usages do not say in full, so that the event is written as it was read
-_KEPT = frozenset({_trees, _fixed, _with_replacement, _truncated, _allocated, _selected})
+_KEPT = frozenset({_trees, _fixed, _drawn, _truncated, _allocated, _selected})
 
 # the other kinds of events, and why each has no losses here
 _REFUSED: Mapping[str, str] = {
@@ -215,7 +193,7 @@ def to_event(done: usages.AnyUsage) -> Any:
     0.1
     """
     (events,) = needed("interop", "dp_accounting.dp_event")
-    match usage := usages.repeated(done, 1).each:
+    match usages.repeated(done, 1).each:
         case usages.Use(factor):
             return _written(events, factor)
         case usages.Repeated(each, count):
@@ -225,11 +203,11 @@ def to_event(done: usages.AnyUsage) -> Any:
             return made[0] if len(made) == 1 else events.ComposedDpEvent(made)
         case AddRemove(inner, (kind, fields)):
             return getattr(events, kind)(*(to_event(one) if isinstance(one, Usage) else one for one in fields))
-        case AddRemove(inner, event):
+        case AddRemove(inner, event, single) if event or not single:
             return event or to_event(inner)
         case usages.Sampled(inner, rate):
             return events.PoissonSampledDpEvent(float_above(rate), to_event(inner))
-    raise PrivacyError(f"events have no {type(usage).__name__.lower()} usages; write the cost with to_pld instead")
+    raise PrivacyError("no event says this of disjoint parts or of groups; write the cost with to_pld instead")
 
 
 def _written(events: Any, factor: PrivacyLoss) -> Any:

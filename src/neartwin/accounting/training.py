@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, islice
 from math import comb, perm
+from typing import Any
 
 from neartwin import losses
 from neartwin.accounting import usage as usages
@@ -60,6 +61,9 @@ def fixed_batches(
     """
     mu, k = 2 * _inverse(noise_multiplier), integer(at_least=1, group=group)
     size, whole = integer(at_least=1, batch=batch), integer(at_least=k + 1, records=records)
+    if k == 1:
+        draw = with_replacement if replacement else without_replacement
+        return usages.repeated(draw(losses.Gaussian(mu=mu / 2), batch=size, records=whole), steps)
     if replacement:
         return usages.repeated(_mixture(mu, _binomial(Fraction(k, whole), size)), steps)
     if size + k > whole:
@@ -88,8 +92,7 @@ def truncated_batches(
     event = "TruncatedSubsampledGaussianDpEvent", (whole, float_above(share), size, float_below(1 / mu))
     low, high = closely(lambda: 1 - binomial_cdf(whole - 1, size - 1, ball(share)))
     if low <= NEGLIGIBLE:
-        rest = losses.UpperBound(of=losses.Leak(delta=high))
-        return usages.repeated(usages.AddRemove(usages.sequential(drawn, rest), event, single=True), steps)
+        return usages.repeated(usages.AddRemove(_beside(drawn, high), event, single=True), steps)
     more = closely(lambda: 1 - binomial_cdf(whole, size, ball(share)))[1]
     cut = losses.SubsampledGaussian(mu=2 * mu, rate=min(more * size / whole / low, share))
     known = low if 1 - high <= NEGLIGIBLE else 1 - high + low
@@ -135,7 +138,8 @@ def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> usa
     size, whole = integer(at_least=1, batch=batch), integer(at_least=2, records=records)
     if size >= whole:
         raise ParameterError("batch", batch, f"must be below the number of records, {whole}")
-    return usages.AddRemove(usages.use(usages.sample_loss(_replaced(factor, 1), Fraction(size, whole))), single=True)
+    drawn = usages.use(usages.sample_loss(_replaced(factor, 1), Fraction(size, whole)))
+    return usages.AddRemove(drawn, ("SampledWithoutReplacementDpEvent", (whole, size, usages.use(factor))), single=True)
 
 
 def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> usages.Usage:
@@ -150,8 +154,9 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> usages
         PrivacyError: No theorem covers the mechanism.
     """
     draws, rate = integer(at_least=1, batch=batch), Fraction(1, integer(at_least=2, records=records))
+    event = "SampledWithReplacementDpEvent", (rate.denominator, draws, usages.use(factor))
     if isinstance(factor, losses.Gaussian):
-        return _mixture(2 * factor.mu, _binomial(rate, draws))
+        return _mixture(2 * factor.mu, _binomial(rate, draws), event)
     weights, beyond = _frequent(_binomial(rate, draws))
     often = 1 - weights[0]
     options = [usages.sample_loss(_replaced(factor, k), often) for k in range(1, len(weights))]
@@ -159,7 +164,7 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> usages
         chosen = losses.PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
     except ParameterError:
         raise PrivacyError(f"no theorem here draws {factor!r}, which may reveal all, with replacement") from None
-    return usages.AddRemove(_beside(losses.UpperBound(of=chosen), beyond), single=True)
+    return usages.AddRemove(_beside(losses.UpperBound(of=chosen), beyond), event, single=True)
 
 
 def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
@@ -168,9 +173,7 @@ def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
     Of others it is not that of twice as many that join together: one that leaves and one that joins are sampled apart.
     """
     if isinstance(factor.of if isinstance(factor, losses.UpperBound) else factor, losses.SubsampledGaussian):
-        raise PrivacyError(
-            "no theorem here covers what is sampled again on batches of a fixed size; state its (epsilon, delta)"
-        )
+        raise PrivacyError("no theorem here covers samples of batches of a fixed size; state an (epsilon, delta)")
     return usages.group_loss(factor, 2 * records)
 
 
@@ -190,7 +193,8 @@ def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, 
         raise ParameterError("bands", bands, f"times the rate {float(share):g} must be at most 1")
     rounds = -(-integer(at_least=1, steps=steps) // wide)
     drawn = losses.SubsampledGaussian(mu=_inverse(noise_multiplier), rate=wide * share)
-    return usages.AddRemove(usages.repeated(drawn, rounds), single=wide > 1)
+    event = "SelfComposedDpEvent", (usages.use(drawn), rounds)
+    return usages.AddRemove(usages.repeated(drawn, rounds), event, single=wide > 1)
 
 
 def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 1) -> usages.Usage:
@@ -250,15 +254,17 @@ def repeat_and_select(
         The usage; its cost holds for the worst score.
     """
     kinds = [losses.PrivateSelection(run=case, mean=mean, shape=shape) for case in usages.cost(usage).cases]
-    event = usages.repeated(usage, 1).each, float_above(rational(mean=mean)), kinds[0].runs.power - 1
-    return usages.AddRemove(usages.parallel(*kinds), ("RepeatAndSelectDpEvent", event))
+    once = usages.repeated(usage, 1).each
+    event = "RepeatAndSelectDpEvent", (once, float_above(rational(mean=mean)), kinds[0].runs.power - 1)
+    return usages.AddRemove(usages.parallel(*kinds), event, usages.is_single(once))
 
 
-def _mixture(mu: Fraction, law: Iterable[Fraction]) -> usages.AddRemove:
+def _mixture(mu: Fraction, law: Iterable[Fraction], event: Any = None) -> usages.AddRemove:
     """One step that meets the records as often as the law says, each time by mu."""
     weights, beyond = _frequent(law)
     distances = [k * mu for k in range(len(weights))]
-    return usages.AddRemove(_beside(losses.GaussianMixture(distances=distances, weights=weights), beyond), single=True)
+    step = _beside(losses.GaussianMixture(distances=distances, weights=weights), beyond)
+    return usages.AddRemove(step, event, single=True)
 
 
 def _beside(step: PrivacyLoss, beyond: Fraction) -> usages.Usage:

@@ -26,7 +26,7 @@ from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import End, FloatArray, Interval, Number, rational, root_above
 from neartwin.losses import Composition, compose
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.summands.base import Direction
+from neartwin.losses.summands.base import Direction, no_replacement
 from neartwin.tradeoff.amplification import amplified_epsilon
 
 MOST_CASES = 256
@@ -263,11 +263,12 @@ def cost(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     total = _read(usage)
     inner, size = (total.inner, total.size) if isinstance(total, Grouped) else (total, 1)
     if size > 1:
-        _refuse_single(inner, "a group")
+        refuse_single(inner, "a group")
         if any(isinstance(part, Parallel) for part in _within(inner)):
             raise PrivacyError("a group may have members in every part: account the parts as `sequential` for a group")
     cases = _cases(inner, neighbours)
     if size > 1:
+        Cost(cases, neighbours).require_symmetry()
         cases = tuple(compose([group_loss(f, size) * count for f, count in case.uses.items()]) for case in cases)
     return Cost(cases, neighbours)
 
@@ -306,14 +307,11 @@ def _cases(usage: Usage, neighbours: str) -> tuple[Composition, ...]:
         case Parallel(parts):
             return _parallel_cases([_cases(part, neighbours) for part in parts], neighbours)
         case Sampled() | AddRemove() if neighbours == "replace_one":
-            raise PrivacyError(
-                "sampling or a training run under replace-one depends on what the unit is replaced by: state the mechanism "
-                "itself, such as SubsampledGaussian(mu, rate), its mu for a unit that joins"
-            )
+            raise no_replacement()
         case AddRemove(inner):
             return _cases(inner, neighbours)
         case Sampled(inner, rate):
-            _refuse_single(inner, "a random sample")
+            refuse_single(inner, "a random sample")
             return _worst(Composition.of(sample_loss(single(case), rate)) for case in _cases(inner, neighbours))
         case Grouped():
             raise PrivacyError("a group meets a usage as a whole: for_group(...) stands around everything, not inside")
@@ -385,15 +383,28 @@ def single(case: Composition) -> PrivacyLoss:
 def _within(usage: Any) -> Iterator[Usage]:
     """A usage and all inside it."""
     yield usage
-    for name in ("inner", "each"):
-        if hasattr(usage, name):
-            yield from _within(getattr(usage, name))
-    for part in getattr(usage, "parts", ()):
+    inside = [getattr(usage, name) for name in ("inner", "each") if hasattr(usage, name)]
+    for part in (*inside, *getattr(usage, "parts", ())):
         yield from _within(part)
 
 
-def _refuse_single(usage: Usage, what: str) -> None:
-    if any(isinstance(part, AddRemove) and part.single for part in _within(usage)):
+def is_single(usage: Usage) -> bool:
+    """Whether a part of it is for one unit of a given number alone.
+
+    Args:
+        usage: The usage.
+    """
+    return any(isinstance(part, AddRemove) and part.single for part in _within(usage))
+
+
+def refuse_single(usage: Usage, what: str) -> None:
+    """Raise `PrivacyError` for what holds for one unit of a given number alone.
+
+    Args:
+        usage: The usage.
+        what: The question, such as "a group".
+    """
+    if is_single(usage):
         raise PrivacyError(
             f"what {what} costs no theorem here says of batches of a fixed or largest size, whose records drive each other out, "
             "or of bands; state the group of fixed_batches, or draw Poisson batches"
@@ -432,7 +443,8 @@ def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
         case losses.Approx(epsilon=epsilon, delta=0) if epsilon:
             return sample_loss(losses.Pure(epsilon=epsilon), rate)
         case losses.Approx(epsilon=epsilon, delta=delta):
-            return losses.UpperBound(of=losses.Approx(epsilon=_amplified(epsilon, rate), delta=delta * rate))
+            less = Fraction(float(amplified_epsilon(epsilon=epsilon, rate=rate).upper))
+            return losses.UpperBound(of=losses.Approx(epsilon=less, delta=delta * rate))
         case losses.Leak(delta=delta):
             return losses.UpperBound(of=losses.Leak(delta=delta * rate))
         case losses.UpperBound(of=most):
@@ -440,11 +452,6 @@ def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
     if stated := factor.stated_pure():
         return losses.UpperBound(of=losses.SubsampledFinite(base=losses.Pure(epsilon=stated), rate=rate))
     raise _uncovered(factor, "amplifies {} by sampling")
-
-
-def _amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
-    """Rounded up; never above the epsilon without sampling."""
-    return min(Fraction(float(amplified_epsilon(epsilon=epsilon, rate=rate).upper)), epsilon)
 
 
 def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:

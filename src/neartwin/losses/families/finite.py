@@ -45,7 +45,7 @@ from neartwin.losses.composition import PrivacyLoss, PureLoss
 from neartwin.losses.families.gaussian import log_mixed
 from neartwin.losses.families.randomized_response import Pure, RandomizedResponse, ResponsePair, three_losses
 from neartwin.losses.summands.atoms import AtomicSum, Weighted, merged
-from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
+from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand, no_replacement
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, gamma, log_one_plus
 from neartwin.tradeoff.finite import staircase_masses
 
@@ -452,7 +452,7 @@ class SubsampledFinite(PrivacyLoss):
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair of this direction; replace-one needs the mechanism's three laws."""
         if direction.startswith("replace"):
-            raise ParameterError("direction", "replace", "is not defined for a sampled pair of add/remove laws")
+            raise no_replacement()
         if not isinstance(self.base, FinitePair):
             return SubsampledSymmetricPair(self.base, self.rate, direction)
         law, r = self.base.dominating_pair(direction), self.rate

@@ -19,7 +19,7 @@ from neartwin.exact import FloatArray, Number, floats_around, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families import gaussian
 from neartwin.losses.families.rare_participation import LADDER
-from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
+from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand, no_replacement
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 from neartwin.special import log_ndtr
 
@@ -194,7 +194,7 @@ class GaussianMixture(PrivacyLoss):
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair; a plain or a sampled Gaussian where it is one."""
         if direction.startswith("replace"):
-            raise ParameterError("direction", "replace", "is not defined for a mixture of add/remove laws")
+            raise no_replacement()
         (least, weight), *rest = self.law
         if not rest:
             return gaussian.GaussianPair(least)

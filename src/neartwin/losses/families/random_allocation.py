@@ -23,7 +23,7 @@ from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Direction, Pair, Summand
+from neartwin.losses.summands.base import Direction, Pair, Summand, no_replacement
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 
 NODES = 1900  # of the law of one sum
@@ -240,7 +240,7 @@ class RandomAllocation(PrivacyLoss):
     def dominating_pair(self, direction: Direction) -> AllocationPair:
         """The law above in convex order."""
         if direction.startswith("replace"):
-            raise ParameterError("direction", "replace", "is not defined for a pair of add/remove laws")
+            raise no_replacement()
         return AllocationPair(self.mu, self.steps // self.participations, self.participations, direction, above=True)
 
     def attained_pair(self, direction: Direction) -> Pair | None:

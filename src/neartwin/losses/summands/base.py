@@ -17,10 +17,19 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from neartwin.errors import PrivacyError
 from neartwin.exact import FloatArray
 from neartwin.losses.summands.rounding import ComplexArray, U
 
 Direction = Literal["remove", "add", "replace", "replace_back"]
+
+
+def no_replacement() -> PrivacyError:
+    """The refusal of replace-one, where pairs are known for add/remove alone."""
+    return PrivacyError(
+        "sampling or a training run under replace-one depends on what the unit is replaced by: state the mechanism "
+        "itself, such as SubsampledGaussian(mu, rate), its mu for a unit that joins"
+    )
 
 
 class Lattice(NamedTuple):
