@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neartwin.accounting.usage import cost, repeated, subsample
-from neartwin.errors import ParameterError
+from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import DiscreteGaussian, Geometric, Laplace, Pure, SubsampledFinite, SubsampledGaussian, compose
 from neartwin.losses.inversion import contour_search
 from tests.oracles.sums import exact
@@ -126,7 +126,8 @@ def test_samples_of_samples_are_one_and_other_mechanisms_are_refused():
         lambda: SubsampledFinite(base=Laplace(epsilon=1), rate="0.1"),
         lambda: SubsampledFinite(base=Geometric(epsilon=1), rate=1),
         lambda: SubsampledFinite(base=DiscreteGaussian(sigma2=10**8), rate="0.1"),
-        lambda: (1 * once).epsilon("1e-6", direction="replace"),
     ):
         with pytest.raises(ParameterError):
             wrong()
+    with pytest.raises(PrivacyError, match="replace-one"):
+        (1 * once).epsilon("1e-6", direction="replace")
