@@ -225,6 +225,18 @@ def test_sampled_randomized_response_is_known_exactly(answers):
     assert cost(subsample(Pure(epsilon=1), "0.1")) != cost(subsample(BoundedRange(epsilon=1), "0.1"))
 
 
+@pytest.mark.parametrize("epsilon", [50, 700, 740, 2000])
+def test_a_sampled_response_that_says_all_costs_its_rate(epsilon):
+    """Where the mass of a lie is beyond the floats, the sampled truth has all of its own."""
+    for once in (Pure(epsilon=epsilon), RandomizedResponse(epsilon=epsilon, answers=7)):
+        found = cost(subsample(once, "1e-3")).delta(1.0)
+        lie = np.exp(-float(epsilon))
+        truth = 1 / (1 + (0 if isinstance(once, Pure) else 5) * lie + lie)
+        direct = 1e-3 * truth + (1 - 1e-3) * lie * truth - np.e * lie * truth
+        assert found.upper >= direct * (1 - 1e-12)
+        assert found.lower <= direct * (1 + 1e-12)
+
+
 def test_a_group_of_bounded_ranges_is_a_bounded_range():
     assert cost(for_group(100 * BoundedRange(epsilon="0.1"), 3)) == cost(100 * BoundedRange(epsilon="0.3"))
 

@@ -197,7 +197,7 @@ class ResponsePair(Pair):
             return TwoSidedSum(self.epsilon, count, infinity)
         small = math.exp(-e)
         whole = 1 + small + self.others * small
-        masses = (1 / whole, self.others * small / whole, small / whole) if e else (0.0, 1.0, 0.0)
+        masses = (1 / whole, self.others * small / whole) if e else (0.0, 1.0)
         return three_losses(self.epsilon, masses, count, infinity, error=4 * ELEMENTARY + 4 * U * e)
 
     @classmethod
@@ -308,13 +308,12 @@ class SilentPair(Pair):
         """Masses e^eps, e^eps + 1 and 1 over twice their sum: errors of eps (U eps), exp and the division."""
         e = float(self.epsilon)
         small = math.exp(-e)
-        masses = (1 / (2 + 2 * small), 0.5, small / (2 + 2 * small))
-        return three_losses(self.epsilon, masses, count, error=4 * ELEMENTARY + 4 * U * e)
+        return three_losses(self.epsilon, (1 / (2 + 2 * small), 0.5), count, error=4 * ELEMENTARY + 4 * U * e)
 
 
 def three_losses(
     epsilon: Fraction,
-    masses: tuple[float, float, float],
+    masses: tuple[float, float],
     count: int,
     infinity: tuple[float, float] = (0.0, 0.0),
     *,
@@ -324,14 +323,15 @@ def three_losses(
 
     Args:
         epsilon: The greatest loss.
-        masses: Those of the three losses in this order, given a finite loss; some may be 0.
+        masses: Those of the first two, given a finite loss; one may be 0. That of the last is e^-epsilon of the first.
         count: The number of copies.
         infinity: Bounds on the probability that one copy reveals all.
         error: A bound on the relative error of the masses.
     """
     e = float(epsilon)
-    some = np.flatnonzero(masses)
-    losses, logs = np.array([e, 0.0, -e])[some], np.log(np.array(masses)[some])
+    some = np.flatnonzero([*masses, masses[0]])
+    losses = np.array([e, 0.0, -e])[some]
+    logs = np.log(np.array([*masses, masses[0]])[some]) + np.minimum(losses, 0.0)  # e^-e may be beyond the floats
     weighted = Weighted(losses, logs, np.full(len(some), error), U * np.abs(losses))
     step = epsilon if masses[1] > 0 else 2 * epsilon
     return AtomicSum(weighted, count, infinity=infinity, lattice=Lattice(epsilon, step))
