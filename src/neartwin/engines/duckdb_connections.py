@@ -21,19 +21,10 @@ from typing import Any, assert_never
 import duckdb
 from sqlglot import exp
 
+from neartwin.tables import sources as kinds
 from neartwin.tables.files import quoted
 from neartwin.tables.ingestion import in_utc
 from neartwin.tables.lakes import LakeTable, Stream, batches_of, remote_parquet
-from neartwin.tables.sources import (
-    DuckdbConnection,
-    DuckdbTable,
-    Frame,
-    ImportedFiles,
-    LocalSource,
-    ParquetFiles,
-    Source,
-    folder_columns,
-)
 
 _attaching = threading.RLock()  # a question may ask a second time while it holds rows
 _SILENT = "SET enable_progress_bar = false"  # a terminal or notebook would show how far it is, in rows that are nobody's to see
@@ -41,7 +32,7 @@ _SILENT = "SET enable_progress_bar = false"  # a terminal or notebook would show
 
 @contextlib.contextmanager
 def opened(
-    sources: Sequence[Source], columns: Sequence[tuple[str, ...]], settings: dict[str, str | int]
+    sources: Sequence[kinds.Source], columns: Sequence[tuple[str, ...]], settings: dict[str, str | int]
 ) -> Iterator[tuple[Any, list[exp.Expr]]]:
     """A connection, and the FROM clause of each source, for the life of the context.
 
@@ -56,10 +47,10 @@ def opened(
     Yields:
         The connection, and the FROM clauses.
     """
-    local = [source for source in sources if isinstance(source, LocalSource)]
+    local = [source for source in sources if isinstance(source, kinds.LocalSource)]
     if len(local) != len(sources):
-        kinds = {type(source).__name__ for source in sources}
-        raise TypeError(f"DuckDB cannot read {kinds}")
+        others = {type(source).__name__ for source in sources}
+        raise TypeError(f"DuckDB cannot read {others}")
     with _connection(local, settings) as connection, contextlib.ExitStack() as undone:
         yield (
             connection,
@@ -71,15 +62,15 @@ def opened(
 
 
 @contextlib.contextmanager
-def _connection(sources: list[LocalSource], settings: dict[str, str | int]) -> Iterator[Any]:
+def _connection(sources: list[kinds.LocalSource], settings: dict[str, str | int]) -> Iterator[Any]:
     """For one question. What is attached to an instance is seen by all its questions, and gone for all when one lets it go.
 
     So databases are attached to an instance that no other question has; one alone is opened and not attached; and where they join
     their owner's connection, one question waits for the other.
     """
-    databases = {source.path for source in sources if isinstance(source, DuckdbTable)}
+    databases = {source.path for source in sources if isinstance(source, kinds.DuckdbTable)}
     for source in sources:
-        if isinstance(source, DuckdbConnection):
+        if isinstance(source, kinds.DuckdbConnection):
             one_by_one = _attaching if databases else contextlib.nullcontext()
             with one_by_one, contextlib.closing(source.connection.cursor()) as cursor:
                 in_utc(cursor)
@@ -96,26 +87,27 @@ def _connection(sources: list[LocalSource], settings: dict[str, str | int]) -> I
 
 
 def _register(
-    connection: Any, source: LocalSource, columns: tuple[str, ...], name: str, undone: contextlib.ExitStack
+    connection: Any, source: kinds.LocalSource, columns: tuple[str, ...], name: str, undone: contextlib.ExitStack
 ) -> exp.Expr:
     """The relation of a source in FROM. Its names go with the connection; `undone` detaches what other connections see."""
     match source:
-        case DuckdbTable(path=path, table=table):
+        case kinds.DuckdbTable(path=path, table=table):
             return _of_database(connection, path, table, name, undone)
-        case ParquetFiles(paths=paths) if "://" in paths[0]:
-            remote = remote_parquet(paths, folder_columns(paths[0]))
+        case kinds.ParquetFiles(paths=paths) if "://" in paths[0]:
+            remote = remote_parquet(paths, kinds.folder_columns(paths[0]))
             connection.register(name, Stream(partial(batches_of, remote), columns or remote.schema.names[:1]))
-        case ParquetFiles() | ImportedFiles():  # a value of a column that no statement names is not even converted
+        # a value of a column that no statement names is not even converted
+        case kinds.ParquetFiles() | kinds.ImportedFiles():
             folders = ("hive_partitioning", exp.true()), ("hive_types_autocast", exp.false())
-            files, given = ((source.copy,), ()) if isinstance(source, ImportedFiles) else (source.paths, folders)
+            files, given = ((source.copy,), ()) if isinstance(source, kinds.ImportedFiles) else (source.paths, folders)
             options = [exp.EQ(this=exp.to_identifier(name), expression=value) for name, value in given]
             read = exp.Array(expressions=list(map(exp.Literal.string, files)))
             return exp.Table(this=exp.Anonymous(this="read_parquet", expressions=[read, *options]))
-        case DuckdbConnection(text=text):
+        case kinds.DuckdbConnection(text=text):
             return exp.Table(this=exp.Var(this=text))
         case LakeTable(columns=held, read=read):
             connection.register(name, Stream(read, columns or held.names[:1]))
-        case Frame(frame=frame):
+        case kinds.Frame(frame=frame):
             connection.register(name, frame.select(columns or frame.column_names[:1]))
         case _:
             assert_never(source)

@@ -443,10 +443,9 @@ class GroupPlan(QueryPlan):
 
 def by_group(plan: Plan) -> GroupPlan | None:
     """The plan if it adds noise group by group, so that groups can be answered apart; else None."""
-    if not isinstance(plan, GroupPlan):
+    if not isinstance(plan, GroupPlan) or plan.query.groups.rows.first or plan.compared:
         return None
-    rows = plan.query.groups.rows
-    return None if rows.first or rows.compared else plan
+    return plan
 
 
 def sort_key(key: Key) -> tuple[tuple[bool, str, object], ...]:
