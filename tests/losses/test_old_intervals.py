@@ -24,6 +24,7 @@ def seldom_beside_another(asked):
 def fault(asked, ends):
     """What is wrong with an answer beside the old one; "" for nothing."""
     room = 1e-4 if seldom_beside_another(asked) else 1e-5
+    bounded = "group" in asked and any(family == "pure" for family, *_ in asked["uses"])
     old = [[float.fromhex(end) for end in pair] for pair in asked["ends"]]
     if len(ends) != len(old):
         return "another number of answers"
@@ -38,7 +39,9 @@ def fault(asked, ends):
             continue
         if not (lower <= known_upper and known_lower <= upper):
             return f"[{lower}, {upper}] does not meet [{known_lower}, {known_upper}]"
-        width, known = upper - lower, known_upper - known_lower
+        # old lower ends took a bound on groups for a mechanism
+        least = max(lower, known_lower) if bounded else lower
+        width, known = upper - least, known_upper - known_lower
         if width > max(room * abs(upper), known * (1 + 1e-9)):
             return f"[{lower}, {upper}] is wider than [{known_lower}, {known_upper}]"
     return ""
