@@ -69,7 +69,10 @@ class FinitePair:
         if np.any(near):
             lower = np.where(near, self._left_of_one(rest * (1 - more)), lower)
             upper = np.where(near, self._left_of_one(rest * (1 + more)), upper)
-        return clipped(lower * (1 - room), np.where(rest <= 0, 0.0, upper * (1 + room)), "Neyman-Pearson")
+        # masses below the floats' range have an error of their own
+        few = 16 * TINY * self.P.size
+        upper = np.where((rest <= 0) | (upper <= 0), 0.0, upper * (1 + room) + few)
+        return clipped(lower * (1 - room) - few, upper, "Neyman-Pearson")
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """1 - beta, through the cumulative masses of Q."""
@@ -87,7 +90,7 @@ class FinitePair:
         """Sum of (q - e^epsilon p) over the outcomes where it is positive."""
         wanted = as_floats(finite(epsilon=epsilon))
         with np.errstate(over="ignore"):  # the largest float is still below the ratio of an outcome of Q alone
-            factor = np.minimum(np.atleast_1d(np.exp(wanted)), np.finfo(np.float64).max)
+            factor = np.minimum(np.atleast_1d(np.exp(wanted)), np.finfo(float).max)
         # the rounding of epsilon moves e^epsilon by |epsilon| units; 1 - e^epsilon < 0 where it is large
         room = self.slack + (8 + self.Q.size + np.minimum(np.abs(np.atleast_1d(wanted)), 1e3)) * UNIT
         with np.errstate(divide="ignore", over="ignore"):
@@ -101,7 +104,9 @@ class FinitePair:
         with np.errstate(invalid="ignore", over="ignore"):
             paid, open_ = np.where(count > 0, factor * cost[count], 0.0), factor * (cost[count] - cost[sure])
         value, slack = won - paid, room * (won + paid + 2 * open_)
-        lower = np.maximum(value - slack, np.maximum(0.0, 1 - factor - 8 * UNIT))
+        # a factor that is cut pays too little, but for outcomes of Q alone
+        least = np.where(factor < np.finfo(float).max, value - slack, self.Q[self.P == 0].sum() * (1 - room))
+        lower = np.maximum(least, np.maximum(0.0, 1 - factor - 8 * UNIT))
         upper = np.maximum(value + slack, lower)
         return clipped(lower.reshape(wanted.shape), upper.reshape(wanted.shape), "sum over outcomes")
 
@@ -120,11 +125,6 @@ def _between(at: FloatArray, values: FloatArray, x: FloatArray) -> FloatArray:
     share = np.clip(np.minimum(right - x, width) / width, 0.0, 1.0)
     other = np.clip(np.minimum(x - left, width) / width, 0.0, 1.0)
     return np.asarray(share * values[index] + other * values[index + 1])
-
-
-def _frozen(array: FloatArray) -> FloatArray:
-    array.flags.writeable = False
-    return array
 
 
 def from_masses(P: FloatArray, Q: FloatArray, *, slack: float) -> FinitePair:
@@ -147,7 +147,9 @@ def from_masses(P: FloatArray, Q: FloatArray, *, slack: float) -> FinitePair:
     betas = np.concatenate((np.cumsum(q[::-1])[::-1], [0.0]))
     alphas = np.where(alphas >= alphas[-1], 1.0, np.minimum(alphas, 1.0))
     betas = np.where(betas >= betas[0], min(1.0, max(betas[0], 1 - slack)), betas)
-    a, b, c, d = (_frozen(np.array(part)) for part in (p, q, alphas, betas))
+    a, b, c, d = parts = [np.array(part) for part in (p, q, alphas, betas)]
+    for part in parts:
+        part.flags.writeable = False
     return FinitePair(a, b, c, d, slack + (2 + p.size) * 2 * UNIT)
 
 
@@ -277,27 +279,30 @@ def randomized_response_power(epsilon: Number, n: int) -> FinitePair:
     units.
 
     Args:
-        epsilon: The privacy of each.
+        epsilon: The privacy of each, at most 690.
         n: Up to 10^6.
 
     Returns:
         The curve.
+
+    Raises:
+        ParameterError: An argument is out of bounds.
 
     >>> round(randomized_response_power("0.1", 100).beta("0.2").lower, 10)
     0.4375198085
     """
     exact = non_negative(epsilon=rational(epsilon=epsilon))
     count = integer(at_least=1, n=n)
+    if exact > 690:
+        raise ParameterError("epsilon", epsilon, "must be at most 690: its power would be beyond the floats")
     growth = bounds(lambda: ball(exact).exp())[0]
     i = np.arange(count, dtype=np.float64)
-    with np.errstate(under="ignore"):
-        steps = (count - i) / (i + 1) * growth
-        mode = min(int(np.searchsorted(-steps, -1.0)), count)
-        up = np.cumprod(steps[mode:])
-        down = np.cumprod(1 / steps[:mode][::-1])[::-1]
+    steps = (count - i) / (i + 1) * growth
+    mode = min(int(np.searchsorted(-steps, -1.0)), count)
+    up = np.cumprod(steps[mode:])
+    down = np.cumprod(1 / steps[:mode][::-1])[::-1]
     masses = np.concatenate((down, [1.0], up))
-    total = math.fsum(masses)
-    masses = np.maximum(masses / total, TINY)  # below the range of floats, and still not nothing
+    masses = np.maximum(masses / math.fsum(masses), TINY)  # below the range of floats, and still not nothing
     return from_masses(masses[::-1].copy(), masses, slack=(6 * count + 16) * UNIT)
 
 
@@ -338,10 +343,8 @@ def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[floa
     >>> [round(mass, 6) for mass in staircase_masses(1, 5, 2)]
     [0.670073, 0.083422, 0.246506]
     """
-    exact, distance = (
-        positive(epsilon=rational(epsilon=epsilon)),
-        in_floats(sensitivity=integer(at_least=1, sensitivity=sensitivity)),
-    )
+    exact = positive(epsilon=rational(epsilon=epsilon))
+    distance = in_floats(sensitivity=integer(at_least=1, sensitivity=sensitivity))
     upper = integer(at_least=1, step=step)
     if upper > distance:
         raise ParameterError("step", step, f"must be at most the sensitivity, {distance}")
@@ -356,7 +359,7 @@ def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[floa
             return (distance - 2 * upper + 1) * q / whole
         return (half + min(upper - 1, distance - upper)) / whole * (1 if loss > 0 else q)
 
-    truth, shared, lie = (bounds(mass, loss)[0] for loss in (1, 0, -1))
+    truth, shared, lie = (max(bounds(mass, loss)[0], 0.0) for loss in (1, 0, -1))
     return truth, shared, lie
 
 
