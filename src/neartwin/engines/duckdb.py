@@ -188,7 +188,8 @@ class DuckdbEngine:
         settings = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name)}
         with opened(sources, needed, settings) as (connection, rows):
             if stage.keys is not None and stage.group_columns:
-                connection.register(f"{dialects.KEYS}_given", key_table(stage))  # to join it takes longer
+                # joining a registered table takes longer than joining a copy of it
+                connection.register(f"{dialects.KEYS}_given", key_table(stage))
                 connection.execute(f"CREATE OR REPLACE TEMP TABLE {dialects.KEYS} AS FROM {dialects.KEYS}_given")
             dialect = DuckdbDialect(collates=_collates(connection, stage.table, rows[0]))
             yield connection, [Place(source_rows, dialect) for source_rows in rows], None

@@ -309,6 +309,7 @@ class GroupPlan(QueryPlan):
         """
         own, noise, lost = self.bounding, 0.0, 0.0
         apart = self.query.units_beside and (own.norm is None or own.units_groups is not None)
+        ratio = OF_ALL_ROWS if self.stage.keys == ((),) else RATIO
         for asked, statistic in self.query.aggregates.items():
             if (statistic.counts_values and own.values is not None) is not (name == "values"):
                 continue
@@ -331,7 +332,6 @@ class GroupPlan(QueryPlan):
             limit = limits.get(name) or own.rows or own.max_rows_per_group
             size = measure.mechanism.mean_size * sqrt(len(terms)) / measure.parts / value
             noise += size * statistic.noise_factor(self.context) / float(limit)
-            ratio = OF_ALL_ROWS if self.stage.keys == ((),) else RATIO
             lost += ratio if divided or statistic.lost_row == RATIO else statistic.lost_row
         return noise / lost
 
@@ -442,7 +442,10 @@ class GroupPlan(QueryPlan):
 
 
 def by_group(plan: Plan) -> GroupPlan | None:
-    """The plan if it adds noise group by group, so that groups can be answered apart; else None."""
+    """The plan if it adds noise group by group, so that groups can be answered apart; else None.
+
+    A plan with questions asked first is answered whole: how far their numbers move rows is in no group's bar.
+    """
     if not isinstance(plan, GroupPlan) or plan.query.groups.rows.first or plan.compared:
         return None
     return plan

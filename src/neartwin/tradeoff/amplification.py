@@ -303,9 +303,8 @@ def shuffle_delta(local_epsilon: Number, n: int, epsilon: Argument) -> Interval[
     """
     exact = positive(local_epsilon=rational(local_epsilon=local_epsilon))
     people = integer(at_least=1, n=n)
-    near = min(
-        max(float_below(exact), 1e-300), 1e300
-    )  # beyond there delta is below 1e-300, or that of one report alone
+    # beyond there delta is below 1e-300, or that of one report alone
+    near = min(max(float_below(exact), 1e-300), 1e300)
 
     def ends(e: Exact) -> tuple[float, float]:
         gap = float_above(min(exact - Fraction(e), Fraction(1000)))
