@@ -507,6 +507,7 @@ class QueryPlan(Plan):
         lowered = [name for name, bounds in of.items() if all(one.low == 0 for one in bounds)]
         if not self.can_cut:
             words = f"Bounded: {self.bounding}, which takes nothing; rows without a unit are left out."
+        # answers of a workload may be differences
         elif lowered and self.query.groups.linear_workload is None and not self.compared:
             words += f" As limits only take, the lower ends of {' and '.join(lowered)} hold for all rows, as drawn"
             words += ", if no value is below 0, but for rounding." if any(of[name] for name in lowered) else "."
