@@ -79,7 +79,10 @@ def test_uses_of_several_ranges_cost_what_a_search_over_all_orders_finds(uses):
     [
         {"0.1": 10, "0.2": 10},
         {"0.3": 2, "0.17": 2, "1": 2},
-        *(pytest.param(one, marks=pytest.mark.slow) for one in ({"0.1": 100, "0.5": 3}, {"0.125": 20, "0.45": 15})),
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ({"0.1": 100, "0.5": 3}, {"0.125": 20, "0.45": 15}, {"0.1": 20, "0.2": 24})
+        ),
     ],
 )
 def test_several_ranges_are_known_within_a_millionth(uses):

@@ -66,7 +66,7 @@ WIDEST, LEAST = 50.0, 70.0  # the widest range; minus the logarithm of a delta t
 LEVEL = 1e-12  # a fall over two ranges that is none
 HIGHEST = 600  # of losses whose exponentials are floats
 TOGETHER, GROUP = 1000, 250  # uses of one optimum; of more, groups are fixed pairs (M19)
-STATES = 512  # of several ranges with an optimum together
+STATES = 4096  # of several ranges with an optimum together
 
 
 def places(delta: FloatArray, m: int, step: float, count: int) -> tuple[IntArray, IntArray]:
