@@ -11,8 +11,7 @@ import pytest
 from neartwin.accounting.usage import cost, for_group, repeated, subsample
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, GaussianMixture, SubsampledGaussian
-from neartwin.losses.families.gaussian import Strip
-from neartwin.losses.families.gaussian_mixture import GaussianMixtureSum
+from neartwin.losses.families.gaussian import GaussianMixtureSum, Strip
 from tests.oracles.sums import exact
 
 PAIRS = GaussianMixture(distances=(0, 1, 2), weights=("0.81", "0.18", "0.01"))

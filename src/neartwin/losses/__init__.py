@@ -10,8 +10,8 @@ from neartwin.losses.families.finite import Geometric as Geometric
 from neartwin.losses.families.finite import Staircase as Staircase
 from neartwin.losses.families.finite import SubsampledFinite as SubsampledFinite
 from neartwin.losses.families.gaussian import Gaussian as Gaussian
+from neartwin.losses.families.gaussian import GaussianMixture as GaussianMixture
 from neartwin.losses.families.gaussian import SubsampledGaussian as SubsampledGaussian
-from neartwin.losses.families.gaussian_mixture import GaussianMixture as GaussianMixture
 from neartwin.losses.families.laplace import Laplace as Laplace
 from neartwin.losses.families.laplace import SubsampledLaplace as SubsampledLaplace
 from neartwin.losses.families.private_selection import PrivateSelection as PrivateSelection
