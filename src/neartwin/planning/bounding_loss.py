@@ -288,10 +288,12 @@ class LossStage:
         units = f"units ({self.stage.table.unit_name})"
         what, most = self.noun, found["each"]
 
+        share = found["beyond"] / max(all_, 1.0)
+        may = " and may miss: ask with a larger budget" if share > _MAY_MISS else ""
+
         def beyond(lost: str) -> str:
-            share = found["beyond"] / max(all_, 1.0)
-            may = f" ({share:.0%} of all), and may miss: ask with a larger budget" if share > _MAY_MISS else ""
-            return f"; bars leave out at most {found['beyond']:,} units with {lost}{may}." if found["beyond"] else "."
+            many = f" ({share:.0%} of all),{may}" if may else ""
+            return f"; bars leave out at most {found['beyond']:,} units with {lost}{many}." if found["beyond"] else "."
 
         head, unknown = "The limits cut", f"how many {what}s these lose"
         if self.what:
@@ -300,15 +302,15 @@ class LossStage:
             return f"{head} a number of {units} that is not known: ask with a larger budget."
         if not found["beyond"] and not most:
             return f"{head} none of the {units}."
-        share, end = found["cut"], f"at most {found['cut_at_most']:.1%}"
-        these = f"about {share:.1%} of {units}, {end}" if some else f"{end} of {units}, perhaps none"
+        end = f"at most {found['cut_at_most']:.1%}"
+        these = f"about {found['cut']:.1%} of {units}, {end}" if some else f"{end} of {units}, perhaps none"
         cut = f"{head} {these}"
         if self.noun == "value" and most:
             more = beyond(f"over {most:,} too many")
             return f"Some values of {these}, count through other units or not at all{more}"
         is_open = "rows" in found and found["rows"][1] is None
         if is_open or not most:
-            return f"{cut}; {unknown} is not known{'' if is_open else ', and bars leave it out'}."
+            return f"{cut}; {unknown} is not known{'' if is_open else f', and bars leave it out{may}'}."
         if self.what:
             much, up_to = map(self._amount, (found["amount"], most))
             return f"{cut}. Changes of up to {up_to} add up to at most {much}{beyond('larger ones')}"
