@@ -175,8 +175,8 @@ def margin(release: AnyTable, *columns: str) -> AnyTable:
 def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     """Add a statistic that is computed of others in each group, with a bar.
 
-    The bar's confidence is 1 less the failure probabilities of all bars that it needs, by the union bound. A ratio to 0 is shown
-    as 0.
+    The bar's confidence is 1 less the failure probabilities of all bars that it needs, by the union bound. It is NaN,
+    and null in data, where SQL has NULL, and for a ratio to 0.
 
     Args:
         release: The release.
@@ -216,12 +216,12 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     note = f"The bar of {name!r} holds wherever those of {' and '.join(of)} do: with probability at least {held:.0%}."
     if found_alone := release.discovered and parsed(text).find(exp.Window) is not None:
         note = f"{name!r} goes over the groups that were found, and SQL's over those that are missing too: {UNHELD}"
-    outside = found_alone | np.isnan(low) | (np.isnan(values) & ((low > 0) | (high < 0)))
+    outside = found_alone | np.isnan(low) | ~np.isfinite(values)
     lower, upper = (np.where(outside, far, end).tolist() for end, far in ((low, -np.inf), (high, np.inf)))
     new = Statistic(
         name=name,
         what=text,
-        values=tuple(np.nan_to_num(values, posinf=0, neginf=0).tolist()),
+        values=tuple(one if math.isfinite(one) else math.nan for one in values.tolist()),
         lower=tuple(map(closed, lower)),
         upper=tuple(map(closed, upper)),
         confidence=None if held == release.confidence or not events else held,
@@ -264,7 +264,7 @@ def column_of(release: StatisticsTable, one: Statistic) -> Estimate:
 def _values(release: StatisticsTable, name: str) -> Sequence[Any]:
     """The values of a group column, or of a statistic."""
     if name not in release.group_columns:
-        return release[name].values  # raises for a name that is no column
+        return (one := release[name]).meant(one.values)  # raises for a name that is no column
     return list(map(itemgetter(release.group_columns.index(name)), release.keys))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -61,7 +62,7 @@ class Release(StatisticsTable):
             for one, bar in bars
             if one.kind is ColumnType.NUMBER and min([end or 0 for end in one.lower] or [0]) <= 0
         ]
-        if drowned := [one.name for one, bar in to_0 if max(map(abs, one.values), default=0) < bar < math.inf]:
+        if drowned := [one.name for one, bar in to_0 if np.nanmax(np.abs(one.values), initial=0) < bar < math.inf]:
             fit = "give bounds that fit the values, or " * clipped
             said.append(f"The bars of {' and '.join(drowned)} exceed the values: {fit}ask with a larger budget.")
         if unbounded := [one.name for one, bar in bars if bar == math.inf]:
@@ -229,7 +230,9 @@ class Release(StatisticsTable):
             "format": FORMAT,
             "group_columns": self.group_columns,
             "keys": self.keys,
-            "statistics": [_fields(statistic) for statistic in self.statistics],
+            "statistics": [
+                _fields(one) | {"values": [None if math.isnan(v) else v for v in one.values]} for one in self.statistics
+            ],
             "confidence": self.confidence,
             "guarantee": self.guarantee.as_dict(),
             "notes": self.notes,
@@ -381,7 +384,8 @@ _OPEN = (-sys.float_info.max, sys.float_info.max)  # ends of open bars in docume
 
 def _statistic(part: dict[str, Any]) -> Statistic:
     ends = {name: tuple(None if end in _OPEN else end for end in part[name]) for name in ("lower", "upper")}
-    return Statistic(**part | ends | {"values": tuple(part["values"]), "kind": ColumnType(part.get("kind", "number"))})
+    ends["values"] = tuple(math.nan if value is None else value for value in part["values"])  # always the same NaN
+    return Statistic(**part | ends | {"kind": ColumnType(part.get("kind", "number"))})
 
 
 def _ends(ends: Sequence[Any]) -> pa.Array:

@@ -28,7 +28,7 @@ class Statistic:
     Attributes:
         name: The name of the column.
         what: The statistic in words.
-        values: The values, (groups,).
+        values: The values, (groups,); NaN where SQL has NULL, as in a difference to the group before the first.
         lower: The lower ends of the bars, (groups,); None where nothing bounds a bar.
         upper: The upper ends of the bars, (groups,); None where nothing bounds a bar.
         confidence: The confidence of the bars; None for the release's, where bars are as drawn.
@@ -44,8 +44,8 @@ class Statistic:
     kind: ColumnType = ColumnType.NUMBER
 
     def meant(self, values: Sequence[float | None]) -> list[Any]:
-        """Values or ends as dates, texts or numbers."""
-        return [None if value is None else of_code(self.kind, value) for value in values]
+        """Values or ends as dates, texts or numbers; None for NaN."""
+        return [None if value is None or math.isnan(value) else of_code(self.kind, value) for value in values]
 
     def half_widths(self) -> list[float]:
         """Half of the bars' lengths, (groups,), infinite for open bars."""
@@ -78,7 +78,7 @@ def shown(statistic: Statistic, place: int) -> str:
         return "{} ({} to {})".format(*(one or "''" for one in statistic.meant([value, low, high])))
     if low is None or high is None:
         known = [f"at {word} {_number(end, None)}" for word, end in (("least", low), ("most", high)) if end is not None]
-        return f"{_number(value, None)} ({', '.join(known) or 'no bar is proven'})"
+        return "(none)" if math.isnan(value) else f"{_number(value, None)} ({', '.join(known) or 'no bar is proven'})"
     digits = 0 if isinstance(value, int) else _digits(high - low, max(abs(low), abs(high)))
     text, wider = _number(value, digits), max(high - value, value - low)
     uneven = abs((high - value) - (value - low))

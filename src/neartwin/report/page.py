@@ -89,9 +89,15 @@ def charts(release: Release, *, name: str = "chart") -> list[Drawing]:
     drawings: list[Drawing] = []
     alike = len({one.what for one in release.statistics}) < len(release.statistics)
     for one in (one for one in release.statistics if one.kind is ColumnType.NUMBER):
-        ends = [end for i in places for end in (one.values[i], one.lower[i], one.upper[i]) if end is not None]
+        ends = [
+            end
+            for i in places
+            for end in (one.values[i], one.lower[i], one.upper[i])
+            if end is not None and not math.isnan(end)
+        ]
         column = one.what.startswith("histogram(")
-        for group, shown in series.items():
+        for group, every in series.items():
+            shown = [i for i in every if not math.isnan(one.values[i])]
             full = f"{one.name} ({one.what})"
             title = shorten(one.name if alike or len(full) > 44 else full, 44, placeholder=" ...")
             title += f", {group}" * (len(series) > 1)
@@ -133,7 +139,7 @@ def shown_groups(release: Release) -> list[int]:
     if len(places) <= MOST_GROUPS or _time(release) is not None:
         return places
     values = release.statistics[0].values
-    return sorted(sorted(places, key=lambda place: -values[place])[:MOST_GROUPS])
+    return sorted(np.argsort(-np.array(values), kind="stable")[:MOST_GROUPS].tolist())  # NaN last
 
 
 def question(release: Release) -> str:
