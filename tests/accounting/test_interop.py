@@ -178,6 +178,11 @@ def test_events_of_sampling_and_selection_are_what_they_describe(dp):
         assert cost(from_event(event)).epsilon("1e-5").upper == 0
     with pytest.raises(ParameterError, match="sum to 1"):
         from_event(dp.dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0], [0.5, 0.4]))
+    once = dp.GaussianDpEvent(1.0)
+    for halves in (dp.SelfComposedDpEvent(once, 2.5), dp.SampledWithoutReplacementDpEvent(9, 2.5, once)):
+        with pytest.raises(ParameterError, match=r"=2\.5 must be a whole number"):
+            from_event(halves)
+    assert cost(from_event(dp.SingleEpochTreeAggregationDpEvent(2.0, []))).epsilon("1e-9").upper == 0
     for shape in (1.0, math.inf):
         selected = from_event(dp.dp_event.RepeatAndSelectDpEvent(dp.GaussianDpEvent(5.0), 8.0, shape))
         from dp_accounting.rdp import RdpAccountant

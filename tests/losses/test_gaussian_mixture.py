@@ -28,8 +28,8 @@ def one_step(law, eps, direction):
     least = law[0]
     if goal <= mp.log(exact(least[1])) and least[0] == 0:
         return mp.mpf(0) if direction == "add" else 1 - mp.exp(eps)
-    low, high = mp.mpf(-8), mp.mpf(24)
-    for _ in range(60):
+    low, high = mp.mpf(-40), mp.mpf(80)
+    for _ in range(100):
         u = (low + high) / 2
         low, high = (u, high) if ratio(law, u) < mp.exp(goal) else (low, u)
     mixed = mp.fsum(exact(w) * mp.ncdf(exact(s) - u) for s, w in law)
@@ -48,6 +48,41 @@ def test_one_step_is_what_the_tails_of_both_laws_say(factor, direction):
             assert found.width <= 1e-6
             assert one_step(factor.law, mp.mpf(found.upper), direction) <= mp.mpf(delta)
             assert found.lower == 0 or one_step(factor.law, mp.mpf(found.lower), direction) >= mp.mpf(delta)
+
+
+SELDOM_STILL = [
+    *(((0, 30, 31, 32), (w, "0.7", "0.2", Fraction(1, 10) - Fraction(w)), "0.3") for w in ("1e-30", "1e-60", "1e-120")),
+    *(
+        (
+            [k * Fraction(mu) for k in range(g + 1)],
+            [math.comb(g, k) * q**k * (1 - q) ** (g - k) for k in range(g + 1)],
+            d,
+        )
+        for mu, q, g, d in (
+            ("1.24", Fraction("0.9999"), 5, "1e-5"),
+            ("0.7", Fraction("0.9"), 20, "0.3"),
+            ("1", Fraction("0.999999"), 3, "1e-30"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("distances", "weights", "delta"), SELDOM_STILL)
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_unit_that_hardly_ever_stays_out_is_priced_by_that(distances, weights, delta, direction):
+    """Where all other terms of r are tiny, r is that weight: 1 + sum w (e^x - 1) would leave nothing of it."""
+    factor = GaussianMixture(distances=distances, weights=weights)
+    with mp.workdps(200):
+        found = (1 * factor).epsilon(delta, direction=direction)
+        assert found.width <= 1e-6 * found.upper
+        assert one_step(factor.law, mp.mpf(found.upper), direction) <= mp.mpf(delta)
+        assert one_step(factor.law, mp.mpf(found.lower), direction) >= mp.mpf(delta)
+
+
+def test_a_group_beyond_the_mixtures_is_refused_by_its_size():
+    for rate, size in (("1e-6", 60), ("0.1", 70)):
+        with pytest.raises(ParameterError, match=f"size={size} must be below 64"):
+            cost(for_group(3 * SubsampledGaussian(mu="0.7", rate=rate), size))
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])

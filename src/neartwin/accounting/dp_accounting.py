@@ -46,7 +46,7 @@ def from_event(event: Any) -> Usage:
 
 def _randomized_response(event: Any) -> AnyUsage:
     """Noise parameter p: uniform over the k buckets with probability p, else the truth."""
-    p, k = rational(noise_parameter=event.noise_parameter), integer(at_least=1, num_buckets=int(event.num_buckets))
+    p, k = rational(noise_parameter=event.noise_parameter), _whole(1, num_buckets=event.num_buckets)
     if k == 1:
         return NOTHING
     if not 0 < p <= 1:
@@ -86,7 +86,11 @@ def _batches(draw: Callable[..., Usage], event: Any) -> Usage:
     once = from_event(event.event)
     usages.refuse_single(once, "a batch of a fixed size")
     (case,) = usages.cost(once).cases
-    return draw(usages.single(case), batch=int(event.sample_size), records=int(event.source_dataset_size))
+    return draw(
+        usages.single(case),
+        batch=_whole(sample_size=event.sample_size),
+        records=_whole(records=event.source_dataset_size),
+    )
 
 
 _fixed, _drawn = (partial(_batches, draw) for draw in (training.without_replacement, training.with_replacement))
@@ -98,15 +102,15 @@ def _truncated(event: Any) -> AnyUsage:
     return training.truncated_batches(
         noise_multiplier=event.noise_multiplier,
         rate=event.sampling_probability,
-        largest=int(event.truncated_batch_size),
-        records=int(event.dataset_size),
+        largest=_whole(truncated_batch_size=event.truncated_batch_size),
+        records=_whole(dataset_size=event.dataset_size),
         steps=1,
     )
 
 
 def _allocated(event: Any) -> AnyUsage:
     """Gaussian steps of which a record is in some, drawn at random (T9, T12)."""
-    drawn, steps = int(event.num_selected), int(event.num_steps)
+    drawn, steps = _whole(num_selected=event.num_selected), _whole(num_steps=event.num_steps)
     if drawn == 0:
         return NOTHING
     if type(event.event).__name__ != "GaussianDpEvent":
@@ -132,8 +136,14 @@ def _sampled(event: Any) -> AnyUsage:
 def _trees(event: Any) -> AnyUsage:
     """A record is in one tree, in one node of each of its full levels: floor(log2 steps) + 1 Gaussian answers at most."""
     steps = event.step_counts if isinstance(event.step_counts, Sequence) else [event.step_counts]
-    most = max(integer(at_least=0, step_counts=int(one)) for one in steps)
+    most = max((_whole(step_counts=one) for one in steps), default=0)
     return training.tree_with_restarts(noise_multiplier=event.noise_multiplier, steps=most) if most else NOTHING
+
+
+def _whole(at_least: int = 0, **named: Any) -> int:
+    """A whole number, as NumPy's or as a float that is one. Half a use is none that anyone ran."""
+    ((name, value),) = named.items()
+    return integer(at_least=at_least, **{name: int(value) if value == int(value) else value})
 
 
 def _inverse(event: Any) -> Fraction:
@@ -145,11 +155,13 @@ _EVENTS: Mapping[str, Callable[[Any], AnyUsage]] = {
     "GaussianDpEvent": lambda e: losses.Gaussian(mu=_inverse(e)),
     "LaplaceDpEvent": lambda e: losses.Laplace(epsilon=_inverse(e)),
     "DiscreteLaplaceDpEvent": lambda e: losses.Geometric(
-        epsilon=rational(noise=e.noise_parameter) * int(e.sensitivity), sensitivity=int(e.sensitivity)
+        epsilon=rational(noise=e.noise_parameter) * (moved := _whole(sensitivity=e.sensitivity)), sensitivity=moved
     ),
     "RandomizedResponseDpEvent": _randomized_response,
     "ZCDpEvent": _zcdp,
-    "SelfComposedDpEvent": lambda e: usages.repeated(from_event(e.event), int(e.count)) if e.count else NOTHING,
+    "SelfComposedDpEvent": lambda e: (
+        usages.repeated(from_event(e.event), _whole(count=e.count)) if e.count else NOTHING
+    ),
     "ComposedDpEvent": lambda e: usages.sequential(*map(from_event, e.events)) if e.events else NOTHING,
     "PoissonSampledDpEvent": _sampled,
     "SingleEpochTreeAggregationDpEvent": _trees,

@@ -26,6 +26,7 @@ from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import End, FloatArray, Interval, Number, rational, root_above
 from neartwin.losses import Composition, compose
 from neartwin.losses.composition import PrivacyLoss
+from neartwin.losses.families.gaussian import LEAST_WEIGHT, MOST_SHIFTS
 from neartwin.losses.summands.base import Direction, no_replacement
 from neartwin.tradeoff.amplification import amplified_epsilon
 
@@ -477,8 +478,7 @@ def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:
         case losses.DiscreteGaussian(sigma2=sigma2, sensitivity=sensitivity):
             return losses.DiscreteGaussian(sigma2=sigma2, sensitivity=size * sensitivity)
         case losses.SubsampledGaussian(mu=mu, rate=rate):
-            taking = [comb(size, k) * rate**k * (1 - rate) ** (size - k) for k in range(size + 1)]
-            return losses.GaussianMixture(distances=[k * mu for k in range(size + 1)], weights=taking)
+            return _group_on_batches(mu, rate, size)
         case losses.ZeroConcentrated(rho=rho, xi=0):
             return losses.ZeroConcentrated(rho=size**2 * rho)
         case losses.BoundedRange(epsilon=epsilon):
@@ -492,6 +492,14 @@ def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:
     if (top := Composition.of(factor).pure().upper) < inf:
         return losses.UpperBound(of=losses.Pure(epsilon=size * (factor.stated_pure() or Fraction(top))))
     raise _uncovered(factor, f"gives {{}} the privacy of a group of {size}")
+
+
+def _group_on_batches(mu: Fraction, rate: Fraction, size: int) -> PrivacyLoss:
+    taking = [comb(size, k) * rate**k * (1 - rate) ** (size - k) for k in range(size + 1)]
+    if size >= MOST_SHIFTS or min(filter(None, taking)) < LEAST_WEIGHT:
+        rule = f"must be below {MOST_SHIFTS}, each number of its units drawn at the rate {float(rate):g} with 1e-300"
+        raise ParameterError("size", size, rule, remedy="ask for a smaller group")
+    return losses.GaussianMixture(distances=[k * mu for k in range(size + 1)], weights=taking)
 
 
 def _group_approximate(factor: PrivacyLoss, epsilon: Fraction, delta: Fraction, size: int) -> PrivacyLoss:

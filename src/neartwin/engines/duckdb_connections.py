@@ -24,7 +24,7 @@ from sqlglot import exp
 from neartwin.tables import sources as kinds
 from neartwin.tables.files import quoted
 from neartwin.tables.ingestion import in_utc
-from neartwin.tables.lakes import LakeTable, Stream, batches_of, remote_parquet
+from neartwin.tables.sources import LakeTable, Stream, batches_of, remote_parquet
 
 _attaching = threading.RLock()  # a question may ask a second time while it holds rows
 _SILENT = "SET enable_progress_bar = false"  # a terminal or notebook would show how far it is, in rows that are nobody's to see

@@ -592,16 +592,17 @@ class GaussianMixtureSum(NormalRatioSum):
         return x, 6 * U * (np.abs(self.distances * u) + self.distances**2), raw / raw.sum(axis=0)
 
     def log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(S19): where the greatest ratio is near 1, the logarithm of 1 plus the sum of w (e^x - 1)."""
+        """(S19): where r and the greatest ratio are near 1, the logarithm of 1 plus the sum of w (e^x - 1)."""
         x, moved, shares = self._parts(u)
         top = x.max(axis=0)
         grown = np.expm1(np.minimum(x, 1.0))
         near = (self.weights * grown).sum(axis=0)
         far = top + np.log((self.weights * np.exp(x - top)).sum(axis=0))
-        value = np.where(np.abs(top) > 1, far, np.log1p(near))
+        apart, near = (np.abs(top) > 1) | (near < -0.5), np.maximum(near, -0.5)
+        value = np.where(apart, far, np.log1p(near))
         each = ELEMENTARY + (len(x) + 8) * U
         lost = each * (self.weights * np.abs(grown)).sum(axis=0) / (1 + near)
-        lost = np.where(np.abs(top) > 1, each + 2 * U * np.abs(top) + ELEMENTARY * np.abs(value - top), lost)
+        lost = np.where(apart, each + 2 * U * np.abs(top) + ELEMENTARY * np.abs(value - top), lost)
         return value, 1.01 * ((shares * moved).sum(axis=0) + lost) + 2 * ELEMENTARY * np.abs(value)
 
     def ends(self, low: float, high: float) -> tuple[float, float]:
