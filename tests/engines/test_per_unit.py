@@ -358,7 +358,7 @@ def test_removed_unit_leaves_the_computed_rows_of_all_others(duckdb_place, kind)
         (lambda v: v.per_unit(n="MEDIAN(paid)"), "of one person's rows there are COUNT"),
         (lambda v: v.per_unit(n="SUM(paid * 2)", m="SUM(1 / paid)"), "needs bounds"),
         (lambda v: v.per_unit(n="SUM(year * 1.5)"), "needs bounds"),
-        (lambda v: v.per_unit(town="COUNT(*)", who="COUNT(*)"), "names two columns"),
+        (lambda v: v.per_unit(town="COUNT(*)", who="COUNT(*)"), "is a column of the rows too"),
         (lambda v: v.per_unit("seen", n="COUNT(*)"), "group by integers"),
         (lambda v: nt.owned_by(v.per_unit(n="COUNT(*)"), on="n"), "own no rows of other tables"),
     ],

@@ -82,6 +82,6 @@ def test_a_letter_that_no_spreadsheet_has_fails_no_file(account, tmp_path):
 )
 def test_the_name_of_an_end_of_a_bar_is_in_use(account, text):
     before = account.remaining
-    with pytest.raises(NeartwinError, match=r"in use|names two columns"):
+    with pytest.raises(NeartwinError, match=r"in use|is a column of the rows too|names two columns"):
         account.sql(text, spend=nt.approx(1, "1e-6"))
     assert account.remaining == before

@@ -147,7 +147,7 @@ def with_windows(table: Table, conditions: tuple[RowExpression, ...], columns: M
 def _derived(of: PerUnit, table: Table, new: Mapping[str, UnitColumn], rest: Mapping[str, exp.Expr]) -> Table:
     """The table with these columns more, without the steps that are now inside."""
     if taken := sorted({*new, *rest} & set(table.schema)):
-        raise SchemaError(f"{taken[0]!r} names two columns; give one of them another name with AS")
+        raise SchemaError(f"{taken[0]!r} is a column of the rows too, shown or not; give this one another name with AS")
     if any(part.operation == "answer" for condition in of.conditions for part in condition.term.walk()):
         raise QueryError("a question asked first is compared with whole rows; write its condition outside the subquery")
     if of.depth > _DEEPEST:
