@@ -161,7 +161,7 @@ def test_bars_are_longer_where_few_units_are_known_to_lose_nothing():
             assert least or rows > 1 or held < 0.7 * draws  # a near miss: many units, of which few can lose a row
 
 
-def test_a_headline_says_that_bars_may_miss_where_no_loss_was_seen_among_few_units():
+def test_bars_may_miss_where_no_loss_was_seen_among_few_units():
     _, _, groups = visits(50)
     loss = plan(groups.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=4)).loss
     few, many = (loss.stated([units, *(0 for _ in loss.taken[1:])])["says"] for units in (3_000, 1_000_000))
