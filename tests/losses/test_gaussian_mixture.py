@@ -51,6 +51,7 @@ def test_one_step_is_what_the_tails_of_both_laws_say(factor, direction):
 
 
 SELDOM_STILL = [
+    *(((0, mu), (w, 1 - Fraction(w)), d) for mu, w, d in ((14, "1e-15", "0.3"), ("0.005", "8e-25", "1e-5"))),
     *(((0, 30, 31, 32), (w, "0.7", "0.2", Fraction(1, 10) - Fraction(w)), "0.3") for w in ("1e-30", "1e-60", "1e-120")),
     *(
         (
@@ -77,6 +78,22 @@ def test_a_unit_that_hardly_ever_stays_out_is_priced_by_that(distances, weights,
         assert found.width <= 1e-6 * found.upper
         assert one_step(factor.law, mp.mpf(found.upper), direction) <= mp.mpf(delta)
         assert one_step(factor.law, mp.mpf(found.lower), direction) >= mp.mpf(delta)
+
+
+def test_a_sample_of_nearly_all_is_the_mixture_of_two():
+    for rate in (1 - Fraction(1, 10**7), 1 - Fraction(1, 10**15)):
+        sampled, mixed = (
+            SubsampledGaussian(mu=8, rate=rate),
+            GaussianMixture(distances=(0, 8), weights=(1 - rate, rate)),
+        )
+        for direction in ("remove", "add"):
+            found = (3 * sampled).epsilon("0.01", direction=direction)
+            assert found == (3 * mixed).epsilon("0.01", direction=direction)
+            assert found.width <= 1e-8 * found.upper
+    rate = 1 - Fraction(1, 10**5)  # the pair of samples itself, a little further from 1
+    mixed = GaussianMixture(distances=(0, "1e-30", 8), weights=((1 - rate) / 2, (1 - rate) / 2, rate))
+    sampled, mixed = ((3 * one).epsilon("0.01") for one in (SubsampledGaussian(mu=8, rate=rate), mixed))
+    assert abs(sampled.upper - mixed.upper) <= 1e-9 * mixed.upper
 
 
 def test_a_group_beyond_the_mixtures_is_refused_by_its_size():

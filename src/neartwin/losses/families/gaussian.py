@@ -50,6 +50,7 @@ GENTLE = 0.25  # mu below which a tilt moves the law so little that more tilts s
 FAR = np.geomspace(1e-3, 1.5, 16)  # shifts tried where a Gaussian's best is no guide; below pi/2
 RANGE = 4  # of mu in one schedule, between its powers
 MOST_SHIFTS, LEAST_WEIGHT = 64, Fraction(1, 10**300)  # of a mixture
+NEARLY_ALL = Fraction(1, 10**6)  # who stays out of a sample, below which a mixture knows that to more digits
 OfAngles = Callable[[FloatArray], FloatArray]
 Law = tuple[tuple[Fraction, Fraction], ...]  # distances in deviations of the noise, rising, with their probabilities
 
@@ -537,6 +538,8 @@ class SubsampledGaussian(PrivacyLoss):
         """The pair of this direction; at rate 1 a plain Gaussian (twice as far apart under replace-one)."""
         if self.rate == 1:
             return GaussianPair(2 * self.mu if direction.startswith("replace") else self.mu)
+        if self.rate > 1 - NEARLY_ALL and not direction.startswith("replace"):
+            return GaussianMixturePair(((Fraction(0), 1 - self.rate), (self.mu, self.rate)), direction)
         return SubsampledGaussianPair(self.mu, self.rate, "replace" if direction == "replace_back" else direction)
 
     def stated_rho(self) -> Fraction | None:
@@ -711,7 +714,7 @@ class GaussianMixture(PrivacyLoss):
         (least, weight), *rest = self.law
         if not rest:
             return GaussianPair(least)
-        if least == 0 and len(rest) == 1:
+        if least == 0 and len(rest) == 1 and weight >= NEARLY_ALL:
             return SubsampledGaussianPair(rest[0][0], 1 - weight, direction)
         return GaussianMixturePair(self.law, direction)
 
