@@ -17,6 +17,7 @@ from neartwin.errors import QueryError
 from neartwin.queries.query import PostProcessing
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.releases.release import Release
+from neartwin.report.page import charts
 
 KEYS = {"town": ["Ulm", "Bonn", "Trier", "nowhere"]}
 SURE = 10**6  # an epsilon that leaves next to no noise
@@ -303,6 +304,13 @@ def test_a_group_is_a_number_or_refused_and_undefined_where_missing(account, vis
     found = account.release(account.plan(part, **LIMITS)).computed("each", "n / k")["each"]
     assert found.values[0] > 500
     assert math.isnan(found.values[1])
+    release = account.release(account.plan(part, **LIMITS)).computed("each", "n / k")
+    assert math.isnan(release.non_negative("each")["each"].values[1])
+    assert release.to_arrow()["each"].to_pylist()[1] is None
+    assert Release.from_json(release.to_json()) == release
+    assert release.order_by("each").keys == release.order_by(("each", True)).keys == ((2,), (None,))  # NULL is last
+    assert [release.having(one).keys for one in ("each > -1", "each IS NULL")] == [((2,),), ((None,),)]
+    assert [" 2 groups of 2 " in one.spoken for one in charts(release)] == [True, False]
     assert (found.lower[1], found.upper[1]) == (None, None)
 
 

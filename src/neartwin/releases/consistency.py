@@ -10,6 +10,7 @@ The effect on error bars:
 value may lie off its middle, or outside. Its expected error is smaller.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -41,7 +42,7 @@ def non_negative(release: AnyTable, *names: str) -> AnyTable:
 
 
 def _cut(statistic: Statistic) -> Statistic:
-    values = tuple(max(0, value) for value in statistic.values)
+    values = tuple(value if math.isnan(value) else max(0, value) for value in statistic.values)
     lower = tuple(0 if end is None else max(0, end) for end in statistic.lower)
     upper = tuple(end if end is None else max(0, end) for end in statistic.upper)
     return replace(statistic, values=values, lower=lower, upper=upper)
