@@ -17,8 +17,8 @@ from neartwin.losses import (
     SubsampledFinite,
     compose,
 )
-from neartwin.losses.inversion import contour_search, great_losses
-from neartwin.losses.inversion.great_losses import GreatLosses, apart
+from neartwin.losses.inversion import contour_search
+from neartwin.losses.inversion.contour_search import GreatLosses, apart
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.rounding import NoCertificateError
@@ -43,7 +43,7 @@ def runs(uses):
 
 
 def known(uses):
-    each = [[AtomicSum(one, count).log_mgf(-u) for u in great_losses.ORDERS.tolist()] for one, count in uses]
+    each = [[AtomicSum(one, count).log_mgf(-u) for u in contour_search.ORDERS.tolist()] for one, count in uses]
     return np.array(each).T
 
 

@@ -21,7 +21,7 @@ from neartwin.exact import FloatArray
 from neartwin.losses.inversion import chernoff
 from neartwin.losses.inversion import contour_search as search
 from neartwin.losses.inversion.contour import Bounds, ContourRule
-from neartwin.losses.inversion.great_losses import NONE, apart
+from neartwin.losses.inversion.contour_search import NONE, apart
 from neartwin.losses.inversion.total import Saddle, SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError, U, ordered
 
