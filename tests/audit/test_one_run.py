@@ -1,6 +1,8 @@
 """The one-run bounds: exact against brute force, valid in simulation, and the greedy extreme is the true extreme."""
 
+import itertools
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -18,7 +20,9 @@ def brute_pvalue(correct, guesses, canaries, epsilon, delta):
         p = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
         mass = [mpmath.binomial(guesses, i) * p**i * (1 - p) ** (guesses - i) for i in range(guesses + 1)]
         worst = max((mpmath.fsum(mass[max(correct - i, 0) : correct]) / i for i in range(1, canaries + 1)), default=0)
-        return min(1, mpmath.fsum(mass[correct:]) + 2 * canaries * mpmath.mpf(delta) * worst)
+        beta = mpmath.fsum(mass[correct:])
+        found = beta + 2 * canaries * mpmath.mpf(delta) * worst
+        return min(1, found if found <= 0.5 or not delta else max(found, beta + canaries * delta * (1 - p)))
 
 
 @pytest.mark.parametrize("epsilon", [0, 0.3, 2.0])
@@ -31,6 +35,23 @@ def test_pvalue_is_the_theorem_in_high_precision(correct, guesses, canaries, eps
     assert one_run_pvalue(correct, guesses, canaries, epsilon=epsilon, delta=delta) == pytest.approx(
         float(expected), rel=1e-11
     )
+
+
+@pytest.mark.parametrize(("canaries", "delta"), [(3, "1/10"), (3, "1/50"), (4, "1/20"), (5, "1/100")])
+def test_failures_may_come_where_the_guesses_fall_short(canaries, delta):
+    """All answers but the complement are a little likelier: an exact law, whose privacy and guesses are counted."""
+    answers, delta = 2**canaries, Fraction(delta)
+    least = (1 - (answers - 1) * delta) / answers  # and delta more for the others
+    law = {y: least + delta * any(y) for y in itertools.product((0, 1), repeat=canaries)}  # of the bits that are right
+    assert sum(law.values()) == 1
+    assert min(law.values()) >= 0
+    for flipped in range(canaries):  # a neighbour's law is the same about its own bits
+        other = {tuple(bit ^ (i == flipped) for i, bit in enumerate(y)): chance for y, chance in law.items()}
+        assert sum(max(chance - other[y], 0) for y, chance in law.items()) == delta
+    right = float(1 - law[(0,) * canaries])
+    assert right <= one_run_pvalue(1, canaries, canaries, epsilon=0.0, delta=float(delta))
+    half = 0.5**canaries
+    assert right > (1 - half) + 2 * canaries * float(delta) * half  # a near miss: the theorem's own number
 
 
 def linear_extreme(correct, guesses, canaries, lines):

@@ -17,13 +17,15 @@ from neartwin.checks import integer, non_negative, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, halved
 
+_HALF = 0.5  # a p-value above which the theorem's is not enough
 _STEPS = 80  # bisections: the bracket is then narrower than a float can show
 
 
 def one_run_pvalue(correct: int, guesses: int, canaries: int, *, epsilon: float, delta: float = 0.0) -> float:
     """An upper bound on the probability of so many right guesses, if (epsilon, delta)-privacy holds.
 
-    It is Pr[Bin(r, p) >= v] + 2 m delta max_i Pr[v - i <= Bin(r, p) < v] / i with p = e^eps / (1 + e^eps), at most 1.
+    It is Pr[Bin(r, p) >= v] + 2 m delta max_i Pr[v - i <= Bin(r, p) < v] / i with p = e^eps / (1 + e^eps), at most 1. Above a
+    half it is at least Pr[Bin(r, p) >= v] + m delta (1 - p): (A4) of docs/proofs/audit.md.
     Each canary is one unit, and present with probability 1/2, independently (add/remove).
 
     Args:
@@ -54,7 +56,8 @@ def one_run_pvalue(correct: int, guesses: int, canaries: int, *, epsilon: float,
     if beta > 0.5:  # the same from the other tail, where it is not a difference of numbers near 1
         under = np.concatenate([[0.0], special.bdtr(np.arange(correct - 1.0), guesses, p)])  # Pr[Bin < i], i < v
         below = (float(special.bdtr(correct - 1.0, guesses, p)) - under)[::-1]
-    return min(beta + 2 * canaries * delta * float(np.max(below / np.arange(1, correct + 1))), 1.0)
+    found = beta + 2 * canaries * delta * float(np.max(below / np.arange(1, correct + 1)))
+    return min(found if found <= _HALF else max(found, beta + canaries * delta * float(special.expit(-epsilon))), 1.0)
 
 
 def one_run_curve_pvalue(correct: int, guesses: int, canaries: int, *, curve: Curve) -> float:
