@@ -44,14 +44,29 @@ def test_the_maximum_of_lower_bounds_is_attained_and_its_delta_is_the_hull():
     assert np.max(found.width) < 1e-3
 
 
+@pytest.mark.parametrize("epsilon", [-0.5, -1.0, -1.5, -3.0, -20.0])
+@pytest.mark.parametrize("little", ["1e-4", "1e-2", "0.2"])
+def test_the_delta_of_a_group_below_0_is_that_of_its_corners(epsilon, little):
+    """The curve reaches 0 before alpha = 1, between two points that are known of it."""
+    rest = 1 - Fraction(little)
+    one = c.finite_pair([0, rest, 1 - rest], ["0.3", "0.7", 0])  # beta falls from 0.7 to 0 at alpha = rest
+    at_0 = rest * (1 - Fraction(little) / Fraction("0.7"))  # where 1 - beta is rest
+    truth = c.polygon([0, at_0, 1], [Fraction("0.7") * (1 - Fraction("0.3") / rest), 0, 0]).delta(epsilon)
+    found = c.group(one, 2).delta(epsilon)
+    assert found.lower <= truth.upper
+    assert truth.lower <= found.upper
+    assert found.upper - truth.upper < 1e-9
+
+
 @pytest.mark.parametrize(("epsilon", "delta", "k"), [("0.5", 0, 4), ("0.02", 0, 100), ("0.5", "0.01", 3), (3, 0, 2)])
 def test_the_group_curve_is_the_iterate(epsilon, delta, k, holds):
-    e, d = mp.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator, mp.mpf(str(delta))
-    for alpha in ("0", "1e-200", "0.1", "0.5", "0.93"):
-        x = mp.mpf(alpha)
-        for _ in range(k):
-            x = 1 - max(mp.mpf(0), 1 - d - mp.exp(e) * x, mp.exp(-e) * (1 - d - x))
-        holds(c.group(c.epsilon_delta(epsilon, delta), k).beta(alpha), 1 - x, 1e-11)
+    with mp.workdps(40):
+        e, d = mp.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator, mp.mpf(str(delta))
+        for alpha in ("0", "1e-200", "0.1", "0.5", "0.93"):
+            x = mp.mpf(alpha)
+            for _ in range(k):
+                x = 1 - max(mp.mpf(0), 1 - d - mp.exp(e) * x, mp.exp(-e) * (1 - d - x))
+            holds(c.group(c.epsilon_delta(epsilon, delta), k).beta(alpha), 1 - x, 1e-11)
 
 
 @pytest.mark.slow

@@ -191,8 +191,10 @@ def corners_below(alphas: FloatArray, lower: FloatArray, upper: FloatArray) -> t
     value = np.maximum(lower[1:-2] + from_left * (cross - left), lower[2:-1] + from_right * (cross - right))
     first = lower[1] - most[1] * width[0]  # the first cell has a right neighbour alone, the last a left one
     last = lower[-2] + least[-2] * width[-1]
-    points = np.concatenate((alphas, cross, [0.0, 1.0]))
-    values = np.concatenate((lower, value, [min(first, lower[0]), min(last, lower[-1])]))
+    reach = min(lower[-2] * (1 - 1e-15) / max(-least[-2], lower[-2], 1e-300), 1 - alphas[-2])  # there that line is at 0
+    ends = min(first, lower[0]), lower[-2] + least[-2] * reach, min(last, lower[-1])
+    points = np.concatenate((alphas, cross, [0.0, alphas[-2] + reach, 1.0]))
+    values = np.concatenate((lower, value, ends))
     order = np.lexsort((values, points))
     return points[order], np.maximum(values[order], 0.0)
 
