@@ -35,6 +35,11 @@ def test_shuffled_binary_response_is_within_its_delta_for_all_neighbours():
     assert pairs.delta(P, Q, 0.05) > many.delta(Fraction(1, 20))  # the price of more people is not theirs
 
 
+def test_a_little_delta_has_the_local_guarantee_and_not_a_float_below_it():
+    alone = Shuffled(local_epsilon=Fraction(1, 3), people=2)  # its delta is 6e-18 at the float below 1/3
+    assert Fraction(alone.epsilon(Fraction(1, 10**30))) >= Fraction(1, 3)
+
+
 def test_shuffling_amplifies_and_never_beyond_the_local_guarantee():
     delta = Fraction(1, 10**6)
     epsilons = [Shuffled(local_epsilon=Fraction(1), people=n).epsilon(delta) for n in (2, 100, 10_000)]

@@ -46,7 +46,7 @@ from neartwin import noise
 from neartwin.balls import ball, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError
-from neartwin.exact import FloatArray, Interval, Number, WholeNumbers, rational
+from neartwin.exact import FloatArray, Interval, Number, WholeNumbers, float_above, rational
 from neartwin.losses import Composition, FinitePair, SilentResponse
 from neartwin.losses import RandomizedResponse as ResponseLoss
 from neartwin.special import betaincinv
@@ -377,7 +377,7 @@ class Shuffled:
         True
         """
         target = float(open_probability(delta=delta)) * (1 - 1e-12)
-        return root(lambda e: ball(self.delta(Fraction(e)) - target), 0.0, float(self.local_epsilon))[1]
+        return root(lambda e: ball(self.delta(Fraction(e)) - target), 0.0, float_above(self.local_epsilon))[1]
 
     def shuffle(self, reports: NDArray[Any], *, source: noise.Source = noise.SYSTEM) -> NDArray[Any]:
         """The shuffler: the reports in uniformly random order.
