@@ -165,6 +165,13 @@ def test_a_step_that_sums_several_poisson_batches_is_refused(registry):
     assert accountant.history == [(1.0, 0.01, 1)]
 
 
+def test_a_noise_below_0_is_refused_by_its_own_name(registry):
+    accountant = registry["neartwin"]()
+    accountant.history = [(-1.0, 0.0, 5)]
+    with pytest.raises(ParameterError, match="noise_multiplier=-1 must not be negative"):
+        accountant.interval(1e-5)
+
+
 def test_a_rare_step_without_noise_reveals_no_more_than_its_rate(registry):
     """It was infinite at every delta, on both sides."""
     accountant = registry["neartwin"]()

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from neartwin.accounting.usage import cost
-from neartwin.checks import integer, open_probability, probability
+from neartwin.checks import integer, non_negative, open_probability, probability
 from neartwin.errors import NeartwinError, PrivacyError
 from neartwin.exact import Interval, Number, rational
 from neartwin.losses import FinitePair, SubsampledGaussian, compose
@@ -71,7 +71,8 @@ class CertifiedAccountant(IAccountant):  # type: ignore[misc] # Opacus has no ty
         open_probability(delta=rational(delta=delta))
         uses: Counter[PrivacyLoss] = Counter()
         for noise_multiplier, sample_rate, steps in self.history:
-            noise, rate = rational(noise_multiplier=noise_multiplier), rational(sample_rate=sample_rate)
+            noise = non_negative(noise_multiplier=rational(noise_multiplier=noise_multiplier))
+            rate = rational(sample_rate=sample_rate)
             probability(sample_rate=rate)
             if not integer(at_least=0, steps=steps) or rate == 0:
                 continue
