@@ -194,10 +194,42 @@ def test_a_threshold_leaks_what_was_calibrated_and_a_lower_one_more(held):
     ).agrees
 
 
+@pytest.mark.parametrize("towns", [1, 12])
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
+def test_groups_that_a_unit_changes_are_read_where_no_text_can_stand(tmp_path, towns, neighbours):
+    """Not in the explanation, which has conditions of the asker and the example of a plan whose limit is chosen."""
+    who = [i // 12 for i in range(6_000)]
+    town = [f"t{(i // 12) % 9}" if towns == 1 else f"t{i % 12}" for i in range(6_000)]
+    rows = pa.table({"who": who, "town": town, "note": ["x"] * 6_000})
+    table = nt.table(rows, unit="who", name="visits", neighbours=neighbours)
+    text = "SELECT town, COUNT(DISTINCT who) AS n FROM visits WHERE note <> 'which of 1 groups exist' GROUP BY town"
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(table, nt.approx(90, "1e-4"))
+        for limit in (nt.private_limit(), towns):
+            limits = nt.limits(max_groups=limit)
+            asked = account.plan(nt.from_sql(text, table), spend=nt.approx(2, "1e-5"), limits=limits)
+            body = json.loads(nt.certify(account.release(asked), book).to_json())["body"]
+            assert recompute(body).agrees
+            entering = next(Fraction(one["value"]) for one in body["bounds"] if one["what"] == "max_discovered_groups")
+            low = changed(body, "guarantee", "promise", "delta", to=lambda stated: str(Fraction(stated) / 3))
+            assert not recompute(low).agrees
+            for one in low["bounds"]:
+                if one["what"] == "max_discovered_groups":  # a near miss: so few groups would leak so little
+                    one["value"] = "1"
+            assert recompute(low).agrees is (entering >= 3)
+
+
+def test_an_older_certificate_is_read_by_the_most_that_its_text_tells(held):
+    body = changed(held["discovery"], "bounds", to=lambda all_: [one for one in all_ if "groups" not in one["what"]])
+    told_of = changed(body, "explanation", to=lambda text: "which of 1 groups exist " + text)
+    assert [str(one) for one in recompute(told_of).claims] == [str(one) for one in recompute(body).claims]
+
+
 def test_what_is_unknown_is_refused_by_its_name(held):
     for path, to, named in (
         (("version",), lambda _: 2, "version 2"),
         (("kind",), lambda _: "diploma", "diploma"),
+        (("mechanisms",), lambda _: [], "no mechanism is listed"),
         (("mechanisms", 0, "law"), lambda _: "Cauchy", "Cauchy"),
         (("mechanisms", 0, "parameters"), lambda old: old | {"tail": "1"}, "tail"),
         (("mechanisms", 0, "parameters", "scale"), lambda _: "-1", "scale"),

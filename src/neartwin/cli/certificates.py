@@ -108,7 +108,9 @@ def verify(
         click.echo(json.dumps({"valid": verdict.valid, "flaws": flaws, "head": head_text, "recomputed": opinion}))
     elif verdict.certificate is not None and verdict.valid:
         body = verdict.certificate.body
-        click.echo(f"valid: {body['guarantee']['says']}, of {body['population']!r}, at head {verdict.certificate.head}")
+        click.echo(
+            f"valid: {verdict.certificate.guarantee}, of {body['population']!r}, at head {verdict.certificate.head}"
+        )
     else:
         click.echo("\n".join(f"not valid, {flaw['kind']}: {flaw['message']}" for flaw in flaws))
     if not as_json:

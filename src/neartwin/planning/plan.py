@@ -560,6 +560,7 @@ class QueryPlan(Plan):
             names = ("max_rows_per_group", "max_groups") if self.bounding.norm is None else ("norm",)
             names = (*names, *(name for name in _MORE_BOUNDS if getattr(self.bounding, name) is not None))
             values = {name: str(getattr(self.bounding, name)) for name in names}
+            values |= {"max_discovered_groups": str(self.bounding.entering)} if self.stage.keys is None else {}
             bounds = [
                 {"what": _MORE_BOUNDS.get(name, name), "value": at, "origin": _GIVEN} for name, at in values.items()
             ]

@@ -23,7 +23,7 @@ from neartwin.checks import needed, writable
 from neartwin.errors import ParameterError
 from neartwin.interactive import aligned, at_a_prompt, html_table
 from neartwin.queries.query import SortKey
-from neartwin.releases import comparisons, consistency, postprocess
+from neartwin.releases import consistency, postprocess
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable, shown
 from neartwin.tables.types import UNHELD, ColumnType, json_object
 
@@ -126,7 +126,7 @@ class Release(StatisticsTable):
         Returns:
             The new release.
         """
-        return comparisons.compared(self, (top, bottom), "over")
+        return postprocess.compared(self, (top, bottom), "over")
 
     def computed(self, name: str, text: str) -> "Release":
         """Add a statistic that is computed of others in each group, with a bar.
@@ -165,7 +165,7 @@ class Release(StatisticsTable):
         >>> release.difference("Ulm", "Bonn")["n"].lower[0] > 80
         True
         """
-        return comparisons.compared(self, (first, second), "less")
+        return postprocess.compared(self, (first, second), "less")
 
     def top(self, groups: int, by: str) -> "Release":
         """The groups with the largest values, in order. A note says which neighbours in the order are told apart.
@@ -177,7 +177,7 @@ class Release(StatisticsTable):
         Returns:
             The new release.
         """
-        return comparisons.top(self, groups, by)
+        return postprocess.top(self, groups, by)
 
     def non_negative(self, *names: str) -> "Release":
         """Cut statistics and their bars at 0, for example counts.

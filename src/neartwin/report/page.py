@@ -282,7 +282,7 @@ def certificate_lines(certificate: "Certificate") -> list[str]:
         *(("mechanism", _mechanism(part)) for part in body["mechanisms"]),
         *(("error", f"{error['name']}: {error['says']}") for error in body["error"]["expected"]),
         *(("lost", body["error"][name]) for name in ("loss",) if name in body["error"]),
-        ("guarantee", body["guarantee"]["says"]),
+        ("guarantee", str(certificate.guarantee)),
         ("pure", f"epsilon {currencies['pure']}"),
         *(("approx", f"epsilon {part['epsilon']} at delta {part['delta']}") for part in currencies["approximate"]),
         ("zCDP", f"rho {currencies['zcdp']['rho']}, delta {currencies['zcdp']['delta']}"),

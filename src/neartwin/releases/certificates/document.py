@@ -48,8 +48,14 @@ class Certificate:
     signature: str
 
     def __str__(self) -> str:
-        promise = self.body["guarantee"]["says"]
-        return f"Certificate of a release of {self.body['population']!r}, issued {self.body['issued']}: {promise}"
+        return (
+            f"Certificate of a release of {self.body['population']!r}, issued {self.body['issued']}: {self.guarantee}"
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise itself, whose words are made anew."""
+        return Guarantee.from_dict(self.body["guarantee"]["promise"])
 
     @property
     def message(self) -> bytes:

@@ -351,10 +351,17 @@ def _opinion(body: Mapping[str, Any]) -> Opinion:
 def _costs(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Loss, str]]:
     """Each mechanism with its cost; of measures that share one price, one has it."""
     listed = body["mechanisms"]
-    text = re.search(r"which of ([\d,]+) groups exist|each of ([\d,]+) groups of a unit costs", body["explanation"])
+    if len(listed) < 1:
+        raise UnknownError("no mechanism is listed, and what was asked is not free")
     both = 1 if body["neighbours"] == "add_remove" else 2
-    given = both * (_bound(body, "max_groups") or Fraction(1))
-    changed = int((text[1] or text[2]).replace(",", "")) if text else math.ceil(given)
+    changed = math.ceil(both * (_bound(body, "max_discovered_groups") or _bound(body, "max_groups") or Fraction(1)))
+    if (
+        _bound(body, "max_discovered_groups") is None
+    ):  # older: in a text, where conditions stand too, so the most counts
+        told = re.findall(
+            r"which of ([0-9,]+) groups exist|each of ([0-9,]+) groups of a unit costs", body["explanation"]
+        )
+        changed = max([int(number.replace(",", "") or 0) for one in told for number in one], default=changed)
     places, found = [(one["for"], one["parameters"]) for one in listed], list[Any]()
     for one in listed:
         law, parameters = one["law"], one["parameters"]
