@@ -16,10 +16,8 @@ from tests.real_tables import MISSING
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=f"the data are in {', '.join(MISSING)}")]
 BENCH = Path(__file__).parents[2] / "bench"
-SEEDS, MORE = (
-    20,
-    {"ratings": 60, "patients": 160},
-)  # of 3,000 units, whose bars vary the most; where errors are compared
+SEEDS = 20
+MORE = {"ratings": 60, "lognormal": 60, "patients": 160}  # whose bars vary the most; where errors are compared
 NOISY = {"correlation", "regression"}  # of heavy columns, at epsilon 1
 SMALL = {"count, found"}  # most of its groups are too small to be found, which counts as an error of all of them
 COUNTS = ["count", "count, found", "histogram", "by period"]

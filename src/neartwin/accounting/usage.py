@@ -497,7 +497,9 @@ def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:
 def _group_on_batches(mu: Fraction, rate: Fraction, size: int) -> PrivacyLoss:
     taking = [comb(size, k) * rate**k * (1 - rate) ** (size - k) for k in range(size + 1)]
     if size >= MOST_SHIFTS or min(filter(None, taking)) < LEAST_WEIGHT:
-        rule = f"must be below {MOST_SHIFTS}, each number of its units drawn at the rate {float(rate):g} with 1e-300"
+        rule = (
+            f"must be below {MOST_SHIFTS}, and no number of drawn units rarer than 1e-300 at the rate {float(rate):g}"
+        )
         raise ParameterError("size", size, rule, remedy="ask for a smaller group")
     return losses.GaussianMixture(distances=[k * mu for k in range(size + 1)], weights=taking)
 

@@ -206,7 +206,7 @@ class Release(StatisticsTable):
         """One row a group: the group columns, then each statistic with `_lower` and `_upper`, null where a bar is open."""
         columns: dict[str, Any] = {name: [key[i] for key in self.keys] for i, name in enumerate(self.group_columns)}
         for statistic in self.statistics:
-            columns[statistic.name] = statistic.meant(statistic.values)
+            columns[statistic.name] = _ends(statistic.meant(statistic.values))
             columns[f"{statistic.name}_lower"] = _ends(statistic.meant(statistic.lower))
             columns[f"{statistic.name}_upper"] = _ends(statistic.meant(statistic.upper))
         return pa.table(columns)
@@ -389,7 +389,7 @@ def _statistic(part: dict[str, Any]) -> Statistic:
 
 
 def _ends(ends: Sequence[Any]) -> pa.Array:
-    """A column of ends of bars. One with open ends alone is of doubles too."""
+    """A column of values, or of ends of bars. One with open ends or undefined values alone is of doubles too."""
     column = pa.array(ends)
     return column.cast(pa.float64()) if pa.types.is_null(column.type) else column
 
