@@ -516,7 +516,7 @@ def test_units_beside_rows_have_a_norm_of_their_own():
     assert own.noise_of_limit("norm") == pytest.approx(noise["rows"] / 32)  # each limit is chosen by its own noise
     assert own.noise_of_limit("max_groups") == pytest.approx(noise["units"] / 2)
     bounds = {bound["what"]: bound["value"] for bound in own.bounds()}
-    assert bounds == {"norm": "32", "max_groups": "4"}
+    assert bounds == {"norm": "32", "max_groups": "4", "max_discovered_groups": "4"}
 
 
 def test_the_same_question_with_another_choice_is_another_plan():
