@@ -210,6 +210,8 @@ def test_groups_that_a_unit_changes_are_read_where_no_text_can_stand(tmp_path, t
             asked = account.plan(nt.from_sql(text, table), spend=nt.approx(2, "1e-5"), limits=limits)
             body = json.loads(nt.certify(account.release(asked), book).to_json())["body"]
             assert recompute(body).agrees
+            origin = next(one["origin"] for one in body["bounds"] if one["what"] == "max_discovered_groups")
+            assert origin.startswith("chosen by a private first stage" if limit != towns else "public: given")
             entering = next(Fraction(one["value"]) for one in body["bounds"] if one["what"] == "max_discovered_groups")
             low = changed(body, "guarantee", "promise", "delta", to=lambda stated: str(Fraction(stated) / 3))
             assert not recompute(low).agrees

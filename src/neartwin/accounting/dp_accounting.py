@@ -86,11 +86,8 @@ def _batches(draw: Callable[..., Usage], event: Any) -> Usage:
     once = from_event(event.event)
     usages.refuse_single(once, "a batch of a fixed size")
     (case,) = usages.cost(once).cases
-    return draw(
-        usages.single(case),
-        batch=_whole(sample_size=event.sample_size),
-        records=_whole(records=event.source_dataset_size),
-    )
+    batch, records = _whole(sample_size=event.sample_size), _whole(source_dataset_size=event.source_dataset_size)
+    return draw(usages.single(case), batch=batch, records=records)
 
 
 _fixed, _drawn = (partial(_batches, draw) for draw in (training.without_replacement, training.with_replacement))

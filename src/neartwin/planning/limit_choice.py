@@ -251,11 +251,10 @@ class LimitChoice(FirstStage):
 
     def origin(self, plan: QueryPlan, bound: str) -> str | None:
         """The origin of a limit that this stage chooses."""
-        names = {one.name: one for one in self.searches}
-        search = names.get(bound) or (names.get("rows") if bound == "max_rows_per_group" else None)
-        if search is None:
-            return None
-        return f"chosen by a private first stage that was paid for, at most {float(search.candidates[-1]):g}"
+        few = self.limits.max_discovered_groups or "max_groups"
+        names = {bound, {"max_rows_per_group": "rows", "max_discovered_groups": few}.get(bound)}
+        most = [float(one.candidates[-1]) for one in self.searches if one.name in names]
+        return f"chosen by a private first stage that was paid for, at most {most[0]:g}" if most else None
 
     def explanation(self, plan: QueryPlan) -> Explained:
         """The choice, its scores, and the limits to expect."""
