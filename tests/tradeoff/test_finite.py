@@ -111,7 +111,8 @@ def test_vectors_that_are_no_laws_are_refused(P, Q):
         ([0, "0.5", 1], [1, "0.6", 0], "convex"),
         ([0, "0.5", 1], ["0.4", "0.45", 0], "increase"),
         ([0, 1], [1, "0.1"], "(1, 0)"),
-        ([0, "0.5", "0.4", 1], [1, "0.2", "0.1", 0], "decrease"),
+        ([0, "0.5", "0.4", 1], [1, "0.2", "0.1", 0], "must increase"),
+        ([0, "0.5", "0.5", 1], [1, "0.75", "0.75", 0], "must increase"),
     ],
 )
 def test_polygons_that_are_no_tradeoffs_are_refused_with_the_condition(alphas, betas, word):

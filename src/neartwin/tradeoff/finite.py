@@ -243,8 +243,8 @@ def polygon(alphas: Sequence[Number], betas: Sequence[Number]) -> FinitePair:
     a, b = [rational(alphas=v) for v in alphas], [rational(betas=v) for v in betas]
     if len(a) != len(b) or len(a) < 2 or a[0] != 0 or a[-1] != 1 or b[-1] != 0:
         raise ParameterError("alphas", alphas, "must be knots from alpha=0 to the point (1, 0), one beta each")
-    if any(x > y for x, y in pairwise(a)):
-        raise ParameterError("alphas", alphas, "must not decrease")
+    if any(x >= y for x, y in pairwise(a)):
+        raise ParameterError("alphas", alphas, "must increase")
     if any(x < y for x, y in pairwise(b)) or b[0] > 1:
         raise ParameterError("betas", betas, "must not increase, from at most 1")
     for k in range(1, len(a) - 1):
