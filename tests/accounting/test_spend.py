@@ -1,5 +1,6 @@
 """What was done becomes the losses of its worst case: each rule against brute force or a closed form, misuse refused."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -161,3 +162,32 @@ def test_views_over_cases_are_the_worst_and_one_sided_fits_refused():
 def test_a_spend_outside_its_rules_is_refused(bad):
     with pytest.raises(ParameterError):
         bad()
+
+
+def grown(rng, depth):
+    """A random usage of randomized responses, and the sets of them that one unit can meet, with their epsilons."""
+    if depth == 0 or rng.random() < 0.3:
+        name = float(rng.integers(1, 2**20)) / 2**20
+        return RandomizedResponse(epsilon=Fraction(name)), [{name}]
+    inner = [grown(rng, depth - 1) for _ in range(rng.integers(2, 4))]
+    usages, sets = zip(*inner, strict=True)
+    if rng.random() < 0.6:
+        return parallel(*usages), [one for of in sets for one in of]
+    return sequential(*usages), [set().union(*way) for way in itertools.product(*sets)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_replaced_unit_meets_what_it_leaves_and_what_it_enters(seed):
+    """Nested parts: the unit and its replacement choose their parts anew at each branching, so their mechanisms are joined."""
+    rng, sets = np.random.default_rng(seed), []
+    while not 1 < len(sets) <= 12:  # more pairs are refused
+        usage, sets = grown(rng, 3)
+    truth = {
+        "add_remove": max(sum(one) for one in sets),
+        "replace_one": max(sum(left | entered) for left in sets for entered in sets),
+    }
+    for neighbours, epsilon in truth.items():
+        found = cost(usage, neighbours=neighbours).pure()
+        assert found.lower <= epsilon * (1 + 1e-12)
+        assert epsilon * (1 - 1e-12) <= found.upper
+        assert found.width <= 1e-9 * epsilon

@@ -306,7 +306,7 @@ def _cases(usage: Usage, neighbours: str) -> tuple[Composition, ...]:
             _require_few(prod(map(len, cases)))
             return _worst(compose(way) for way in product(*cases))
         case Parallel(parts):
-            return _parallel_cases([_cases(part, neighbours) for part in parts], neighbours)
+            return _parallel_cases(parts, neighbours)
         case Sampled() | AddRemove() if neighbours == "replace_one":
             raise no_replacement()
         case AddRemove(inner):
@@ -320,18 +320,20 @@ def _cases(usage: Usage, neighbours: str) -> tuple[Composition, ...]:
             assert_never(usage)
 
 
-def _parallel_cases(parts: list[tuple[Composition, ...]], neighbours: str) -> tuple[Composition, ...]:
-    """(C1): the worst part alone under add/remove, the worst two under replace-one."""
+def _parallel_cases(parts: tuple[Usage, ...], neighbours: str) -> tuple[Composition, ...]:
+    """(C1): the worst part alone. Under replace-one also the worst two, one of which a unit leaves, and enters the other."""
+    alone = [case for part in parts for case in _cases(part, neighbours)]
     if neighbours == "add_remove" or len(parts) == 1:
-        return _worst(case for cases in parts for case in cases)
-    for factor in (factor for cases in parts for case in cases for factor in case.uses):
+        return _worst(alone)
+    for factor in (factor for case in alone for factor in case.uses):
         if not _alike(factor, "remove", "add", "replace"):
             raise PrivacyError(
                 f"under replace-one a unit leaves one part and enters another, and {factor!r} has different losses for the "
                 "two; account parallel parts under add/remove, or as `sequential`"
             )
     _require_few(len(parts))
-    return _worst(compose(pair) for first, second in combinations(parts, 2) for pair in product(first, second))
+    met = combinations([_cases(part, "add_remove") for part in parts], 2)
+    return _worst([*alone, *(compose(pair) for first, second in met for pair in product(first, second))])
 
 
 def _alike(factor: PrivacyLoss, *directions: Direction) -> bool:
