@@ -311,6 +311,7 @@ def test_a_group_is_a_number_or_refused_and_undefined_where_missing(account, vis
     assert release.order_by("each").keys == release.order_by(("each", True)).keys == ((2,), (None,))  # NULL is last
     assert [release.having(one).keys for one in ("each > -1", "each IS NULL")] == [((2,),), ((None,),)]
     assert [" 2 groups of 2 " in one.spoken for one in charts(release)] == [True, False]
+    assert [one.title for one in charts(release.having("each IS NULL"))] == ["n (count())"]  # nothing of each is left
     assert (found.lower[1], found.upper[1]) == (None, None)
 
 

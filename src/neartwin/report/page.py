@@ -89,15 +89,13 @@ def charts(release: Release, *, name: str = "chart") -> list[Drawing]:
     drawings: list[Drawing] = []
     alike = len({one.what for one in release.statistics}) < len(release.statistics)
     for one in (one for one in release.statistics if one.kind is ColumnType.NUMBER):
-        ends = [
-            end
-            for i in places
-            for end in (one.values[i], one.lower[i], one.upper[i])
-            if end is not None and not math.isnan(end)
-        ]
+        known = {i for i in places if not math.isnan(one.values[i])}
+        ends = [end for i in known for end in (one.values[i], one.lower[i], one.upper[i]) if end is not None]
         column = one.what.startswith("histogram(")
         for group, every in series.items():
-            shown = [i for i in every if not math.isnan(one.values[i])]
+            shown = [i for i in every if i in known]
+            if not shown:
+                continue
             full = f"{one.name} ({one.what})"
             title = shorten(one.name if alike or len(full) > 44 else full, 44, placeholder=" ...")
             title += f", {group}" * (len(series) > 1)
