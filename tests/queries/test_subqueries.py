@@ -412,6 +412,19 @@ def test_the_account_s_table_under_another_name_is_the_same_question(visits):
         read("SELECT COUNT(*) AS n FROM {}", "others")
 
 
+def test_a_mean_count_without_bounds_has_a_form_that_needs_none(visits):
+    """The message's own words, asked: rows over people. A number of windows or of distinct values has no such form."""
+    inner = "SELECT who, {} AS n FROM visits GROUP BY who"
+    with pytest.raises(QueryError, match=r"for AVG\(n\) alone write (.*) of the inner rows") as refused:
+        nt.from_sql(f"SELECT AVG(n) FROM ({inner.format('COUNT(*)')}) AS t", visits)
+    form = re.search(r"for AVG\(n\) alone write (.*) of the inner rows", str(refused.value))[1]
+    assert set(nt.from_sql(f"SELECT {form} FROM visits", visits).aggregates) == {"count", "units"}
+    windows = "SELECT who, COUNT(*) OVER (PARTITION BY who) AS n FROM visits"
+    for other in (inner.format("COUNT(DISTINCT town)"), windows):
+        with pytest.raises(QueryError, match=r"needs bounds(?!.*alone)"):
+            nt.from_sql(f"SELECT AVG(n) FROM ({other}) AS t", visits)
+
+
 def test_conditions_within_bound_what_a_person_s_rows_add_up_to(visits):
     inner = "SELECT who, {} AS n FROM visits WHERE age BETWEEN 0 AND 50 GROUP BY who"
     text = f"SELECT AVG({{}}) AS m FROM ({inner}) AS t WHERE n BETWEEN 0 AND 400"

@@ -733,6 +733,10 @@ def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
     if declared is None:
         own = column_in_sql(column)
         flag = f"; if it is 0 or 1, write AVG({own} = 1), or clip({own}, 0, 1)"
+        per_unit = table.per_unit
+        inner = per_unit.columns.get(column) if per_unit and per_unit.by is not None else None
+        if inner and inner.function == "count":
+            flag = f"; for AVG({own}) alone write {inner.text} / COUNT(DISTINCT {table.unit}) of the inner rows, without bounds"
         raise QueryError(
             f"{column!r} needs bounds, and those read from the data would reveal its extremes; take them from public "
             f"knowledge; write clip({own}, 0, 100) or WHERE {own} BETWEEN 0 AND 100 in SQL, or nt.sum({column!r}, 0, 100), "

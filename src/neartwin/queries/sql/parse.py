@@ -9,7 +9,7 @@ A statement is one SELECT from a table. It may have:
 - COUNT(*), COUNT(expression), COUNT(DISTINCT expression), SUM(expression), AVG(expression), and other statistics of
   their room;
 - FILTER (WHERE ...) and COUNT_IF, which become a CASE, because a statistic passes over NULL;
-- sums over the groups (see `windows`), and arithmetic and shapes of the noisy result (see `derived`);
+- sums over the groups, and arithmetic and shapes of the noisy result (see `derived`);
 - HAVING, ORDER BY, LIMIT and OFFSET.
 
 It may be written in another dialect, with positions and qualified names (see `spelling`). Other SQL is refused, and the
@@ -31,6 +31,7 @@ from neartwin.queries.groups import completed
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK, table_of
 from neartwin.queries.sql.derived import (
     CLAUSES,
+    Asked,
     Named,
     after_of,
     derived,
@@ -38,11 +39,11 @@ from neartwin.queries.sql.derived import (
     statistics_in,
     text_of,
     without_derived,
+    without_workload,
 )
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.spelling import plain, shortened, trees
 from neartwin.queries.sql.subqueries import rows_of
-from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.sql import SPELLINGS, statistic_of
 from neartwin.statistics.sums import AVG_OR_0
