@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from neartwin.client import connect as connect
     from neartwin.planning.limits import limits as limits
     from neartwin.planning.limits import private_limit as private_limit
-    from neartwin.queries.groups import bins as bins
-    from neartwin.queries.groups import date as date
-    from neartwin.queries.groups import date_part as date_part
     from neartwin.queries.open import owned_by as owned_by
     from neartwin.queries.open import table as table
+    from neartwin.queries.query import bins as bins
+    from neartwin.queries.query import date as date
+    from neartwin.queries.query import date_part as date_part
     from neartwin.queries.sql.parse import from_sql as from_sql
     from neartwin.queries.sql.parse import series_from_sql as series_from_sql
     from neartwin.queries.workloads import moving_sums as moving_sums
@@ -52,7 +52,7 @@ _ROOMS = {
     "accounting.budgets": ("advantage", "approx", "gdp", "mixed", "pure", "rdp", "zcdp"),
     "client": ("connect",),
     "planning.limits": ("limits", "private_limit"),
-    "queries.groups": ("bins", "date", "date_part"),
+    "queries.query": ("bins", "date", "date_part"),
     "queries.open": ("owned_by", "table"),
     "queries.sql.parse": ("from_sql", "series_from_sql"),
     "queries.workloads": ("moving_sums", "prefix_sums", "range_sums"),

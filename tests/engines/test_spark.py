@@ -17,7 +17,7 @@ from neartwin.engines.spark import SparkEngine, stage_frame
 from neartwin.errors import QueryError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.releases import distributed
-from neartwin.releases.distributed import keyed_answer
+from neartwin.releases.parquet import keyed_answer
 from neartwin.releases.preparation import prepare
 from neartwin.tables.table import Table
 from tests.engines.places import SALT, DuckdbPlace

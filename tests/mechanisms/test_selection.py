@@ -13,12 +13,12 @@ from neartwin.mechanisms.selection.exponential import ExponentialMechanism, Perm
 from neartwin.mechanisms.selection.noisy_max import (
     NoisyMax,
     discrete_laplace_noise_wins,
+    exact_choice,
     exponential_noise_wins,
     gumbel_noise_wins,
     laplace_noise_wins,
     reused_value_loss,
 )
-from neartwin.mechanisms.selection.scores import exact_choice
 from tests.oracles import pairs
 
 KINDS = [PermuteAndFlip, ExponentialMechanism, NoisyMax]

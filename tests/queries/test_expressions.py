@@ -22,7 +22,7 @@ from neartwin.engines.engine_for import engine_for
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.noise import SYSTEM
 from neartwin.planning.planner import plan
-from neartwin.queries.groups import values_in
+from neartwin.queries.query import values_in
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.functions import FUNCTIONS

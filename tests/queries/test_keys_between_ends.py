@@ -11,7 +11,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.planning.planner import plan
-from neartwin.queries.groups import values_in
+from neartwin.queries.query import values_in
 
 TIMES = """
 SELECT t AS seen, t::DATE AS day, (epoch(t) / 21600)::BIGINT % 700 - 100 AS age FROM (

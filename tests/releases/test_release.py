@@ -123,7 +123,9 @@ def test_release_prints_as_a_table_with_its_promise_and_repr_is_one_line(release
         release,
         keys=tuple((f"town {i}",) for i in range(100)),
         statistics=tuple(
-            dataclasses.replace(one, **{end: getattr(one, end)[:1] * 100 for end in ("values", "lower", "upper")})
+            dataclasses.replace(
+                one, noise=None, **{end: getattr(one, end)[:1] * 100 for end in ("values", "lower", "upper")}
+            )
             for one in release.statistics
         ),
     )

@@ -48,7 +48,10 @@ def test_many_groups_stay_in_their_own_order(release):
     many = tuple(place % 7 for place in range(50))
     shown = shown_groups(
         replace(
-            release, group_columns=("town",), keys=keys, statistics=(replace(one, values=many, lower=many, upper=many),)
+            release,
+            group_columns=("town",),
+            keys=keys,
+            statistics=(replace(one, values=many, lower=many, upper=many, noise=None),),
         )
     )
     assert len(shown) == 30
@@ -59,7 +62,7 @@ def test_many_groups_stay_in_their_own_order(release):
 def test_a_long_table_on_a_page_has_the_groups_of_its_chart(release):
     (one,), many = release.statistics, tuple((place * 37) % 201 for place in range(201))
     keys = tuple((f"town {place}",) for place in range(201))
-    drawn = replace(one, values=many, lower=many, upper=many)
+    drawn = replace(one, values=many, lower=many, upper=many, noise=None)
     long = replace(release, group_columns=("town",), keys=keys, statistics=(drawn,))
     whole = replace(
         long, keys=keys[:200], statistics=(replace(drawn, values=many[:200], lower=many[:200], upper=many[:200]),)
@@ -72,7 +75,7 @@ def test_charts_over_time_draw_at_most_so_many_values_together(release):
     (one,), days = release.statistics, [(date(2000, 1, 1) + timedelta(place),) for place in range(5_001)]
 
     def marks(many, statistics):
-        drawn = replace(one, values=(1,) * many, lower=(0,) * many, upper=(2,) * many)
+        drawn = replace(one, values=(1,) * many, lower=(0,) * many, upper=(2,) * many, noise=None)
         asked = tuple(replace(drawn, name=f"n{place}") for place in range(statistics))
         changed = replace(release, group_columns=("day",), keys=tuple(days[:many]), statistics=asked)
         return "".join(part for chart in charts(changed) for part in chart.parts).count('class="dot"')

@@ -25,10 +25,10 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from neartwin.accounting.budgets import pure
 from neartwin.web import tokens as made
 from neartwin.web.app import create_app
+from neartwin.web.auth import Provider
 from neartwin.web.connections import HeadLimit
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import UnexpectedError
-from neartwin.web.oidc import Provider
 from neartwin.web.service import Settings
 from neartwin.web.workers import Workers, lost
 from tests.web.conftest import ASK, bearer, released, sign_in

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from neartwin.accounting.budgets import pure
 from neartwin.errors import AccessError, ParameterError
 from neartwin.web.app import create_app
+from neartwin.web.auth import Provider, _part
 from neartwin.web.datasets import Rule
-from neartwin.web.oidc import Provider, _part
 from neartwin.web.service import Settings
 from tests.web.conftest import ASK, bearer, released
 from tests.web.server import without_processes

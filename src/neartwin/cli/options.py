@@ -12,7 +12,7 @@ import click
 from neartwin.accounting.budgets import budget_in
 from neartwin.errors import ParameterError
 from neartwin.planning.limits import Limits, known_names
-from neartwin.queries.groups import Grouping, date, date_part
+from neartwin.queries.query import Grouping, date, date_part
 from neartwin.tables.table import ROW, RowUnit
 from neartwin.tables.types import ColumnType
 from neartwin.web.datasets import KINDS, JoinableTable, bounds_in, keys_in, pairs

@@ -77,9 +77,9 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
     """
     (uvicorn,) = needed("web", "uvicorn")
     from neartwin.web.app import create_app
+    from neartwin.web.auth import Provider
     from neartwin.web.connections import HeadLimit, allow_many_connections
     from neartwin.web.middleware import AUDIT
-    from neartwin.web.oidc import Provider
     from neartwin.web.service import Settings
 
     # uvicorn raises a signal again once it has stopped: without a handler the databases would not be closed

@@ -272,13 +272,20 @@ class GroupPlan(QueryPlan):
         """
         numbers = NoisyNumbers(sums, trees)
         measured = max(self.context.lost, self.context.lost_groups), self.context.clipped
-        confidence = CONFIDENCE + LOSS_FAILURE * sum(map(bool, measured))
+        found = self._estimates(numbers, self.context, CONFIDENCE + LOSS_FAILURE * sum(map(bool, measured)))
+        if not any(measured):
+            return found
+        kept = replace(self.context, lost=0, lost_groups=0, lost_each=inf, clipped=Fraction(0))
+        alone = self._estimates(numbers, kept, CONFIDENCE)
+        return tuple(replace(one, noise=(near.lower, near.upper)) for one, near in zip(found, alone, strict=True))
+
+    def _estimates(self, numbers: NoisyNumbers, context: Context, confidence: float) -> tuple[Estimate, ...]:
         found = tuple(
             estimate
             for name, statistic in self.query.aggregates.items()
-            for estimate in statistic.estimate(name, numbers, self.context, confidence)
+            for estimate in statistic.estimate(name, numbers, context, confidence)
         )
-        if self.context.lost < inf:
+        if context.lost < inf:
             return found
         ends = (
             [[None if end in {inf, -inf} else end for end in side] for side in (one.lower, one.upper)] for one in found

@@ -21,8 +21,7 @@ from neartwin.planning.digests import digest_of
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.limits import Limits
 from neartwin.planning.stage import SALT_BITS, Aggregates, Engine, Stage
-from neartwin.queries.groups import values_in
-from neartwin.queries.query import NOTHING, PostProcessing, Query, TopK
+from neartwin.queries.query import NOTHING, PostProcessing, Query, TopK, values_in
 from neartwin.statistics.base import Estimate, ExpectedError, Statistic
 from neartwin.tables.table import Bounds, Join, JoinKind, Table
 from neartwin.tables.types import UNHELD, ColumnType, Key, of_code
@@ -491,6 +490,7 @@ class QueryPlan(Plan):
             bars += f" As far as the headline says how many rows the limits took, the bars of {' and '.join(held)} hold them too."
         if clipped:
             bars += f" As far as it says what clipping took, those of {' and '.join(clipped)} hold it too."
+        bars += " A ± before such a bar is of the noise alone." * bool(held)
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
             if biased:

@@ -73,8 +73,7 @@ from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import GroupPlan
 from neartwin.planning.plan import NoisyAnswer, QueryPlan
 from neartwin.planning.stage import Aggregates, Stage
-from neartwin.queries.groups import MARGIN, named, values_of
-from neartwin.queries.query import Query
+from neartwin.queries.query import MARGIN, Query, named, values_of
 from neartwin.queries.workloads import Resolved, Workload
 from neartwin.statistics.base import Estimate, ExpectedError, Statistic
 from neartwin.statistics.measures import Measure, Noise, largest

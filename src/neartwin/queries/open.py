@@ -9,8 +9,7 @@ from neartwin.checks import made_of
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.interactive import suggested, variable
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.queries.groups import Grouping
-from neartwin.queries.query import Rows
+from neartwin.queries.query import Grouping, Rows
 from neartwin.tables import joins
 from neartwin.tables.ingestion import Terms
 from neartwin.tables.joins import On, OtherTable

@@ -45,7 +45,9 @@ def _cut(statistic: Statistic) -> Statistic:
     values = tuple(value if math.isnan(value) else max(0, value) for value in statistic.values)
     lower = tuple(0 if end is None else max(0, end) for end in statistic.lower)
     upper = tuple(end if end is None else max(0, end) for end in statistic.upper)
-    return replace(statistic, values=values, lower=lower, upper=upper)
+    near = _cut(statistic.within_limits) if statistic.noise else None
+    noise = (near.lower, near.upper) if near else None
+    return replace(statistic, values=values, lower=lower, upper=upper, noise=noise)
 
 
 def monotone(release: AnyTable, *names: str, increasing: bool = True) -> AnyTable:
@@ -173,7 +175,8 @@ def _variances(statistic: Statistic) -> FloatArray:
 
     A bar that is open on one side is as wide as on the other.
     """
-    sides = zip(statistic.values, statistic.lower, statistic.upper, strict=True)
+    near = statistic.within_limits  # what limits took is no noise
+    sides = zip(near.values, near.lower, near.upper, strict=True)
     known = ([abs(end - value) for end in (low, high) if end is not None] for value, low, high in sides)
     halves = np.array([fmean(of or [np.inf]) for of in known])
     if not np.isfinite(halves).all():

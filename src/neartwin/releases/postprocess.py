@@ -11,10 +11,10 @@ Other bars, and noise that groups share, allow no more than the union bound: the
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,7 @@ from neartwin.engines.duckdb import values_of
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import FloatArray
 from neartwin.queries.arithmetic import Arithmetic, Estimate, extremes, fieller, label_of
-from neartwin.queries.groups import MARGIN, named
-from neartwin.queries.query import PostProcessing, SortKey
+from neartwin.queries.query import MARGIN, PostProcessing, SortKey, named
 from neartwin.releases.consistency import monotone, non_negative
 from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression, parsed
@@ -239,7 +238,8 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
         confidence=None if held == release.confidence or not events else held,
     )
     notes = (*release.notes, note) if len(events) > 1 or found_alone else release.notes
-    return replace(release, statistics=(*release.statistics, new), notes=notes)
+    made = replace(release, statistics=(*release.statistics, new), notes=notes)
+    return _in_both_bars(made, release, lambda one: computed(one, name, text))
 
 
 def closed(end: float) -> float | None:
@@ -302,8 +302,13 @@ def at_places(statistic: Statistic, places: Sequence[int]) -> Statistic:
     Returns:
         The new statistic.
     """
-    lower, upper = (tuple(map(ends.__getitem__, places)) for ends in (statistic.lower, statistic.upper))
-    return replace(statistic, values=tuple(map(statistic.values.__getitem__, places)), lower=lower, upper=upper)
+
+    def those(of: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(of.__getitem__, places))
+
+    noise = (those(statistic.noise[0]), those(statistic.noise[1])) if statistic.noise else None
+    ends: dict[str, Any] = {"lower": those(statistic.lower), "upper": those(statistic.upper), "noise": noise}
+    return replace(statistic, values=those(statistic.values), **ends)
 
 
 def _kind(values: Sequence[object]) -> ColumnType:
@@ -342,7 +347,8 @@ def compared(release: AnyTable, keys: tuple[object, object], word: str) -> AnyTa
         sure = "" if held is None else f", with at least {held:.0%}, since both bars must hold"
         notes.append(f"{one.name}: {first:,.6g} against {second:,.6g}{sure}.")
     group = (", ".join(release.group_columns),)
-    return replace(release, group_columns=group, keys=((name,),), statistics=tuple(columns), notes=tuple(notes))
+    made = replace(release, group_columns=group, keys=((name,),), statistics=tuple(columns), notes=tuple(notes))
+    return _in_both_bars(made, release, lambda one: compared(one, keys, word))
 
 
 def top(release: AnyTable, groups: int, by: str) -> AnyTable:
@@ -369,6 +375,16 @@ def top(release: AnyTable, groups: int, by: str) -> AnyTable:
         words.append(f"{ahead} {'is above' if low > 0 else 'may be equal to or below'} {behind}")
     note = f"Order by {by}, pair by pair at the confidence of its difference: {'; '.join(words)}."
     return limit(replace(ordered, notes=(*ordered.notes, note)), groups)
+
+
+def _in_both_bars(made: AnyTable, release: AnyTable, step: Callable[[AnyTable], AnyTable]) -> AnyTable:
+    """The result of a step, beside whose bars stand those that it has of the noise alone."""
+    within = tuple(one.within_limits for one in release.statistics)
+    if all(map(is_, within, release.statistics)):
+        return made
+    pairs = zip(made.statistics, step(replace(release, statistics=within)).statistics, strict=True)
+    ends = (((one.lower, one.upper), (near.lower, near.upper), one) for one, near in pairs)
+    return replace(made, statistics=tuple(replace(one, noise=None if own == near else near) for own, near, one in ends))
 
 
 def _groups(release: StatisticsTable, one: Statistic, places: Sequence[int]) -> list[Estimate]:

@@ -103,7 +103,8 @@ def prepare(plan: Plan, *more_notes: str) -> PreparedRelease:
         tables=(table, *plan.first_stages[0].tables) if plan.first_stages else (table,),
         digest=plan.digest,
         group_columns=group_columns,
-        numbers=plan.public_rows * (len(group_columns) + 3 * len(description.columns)),
+        numbers=plan.public_rows
+        * (len(group_columns) + (5 if plan.loss or plan.first_stages else 3) * len(description.columns)),
         after=plan.after,
         guarantee=Guarantee.of(
             promise, unit=table.unit_name, neighbours=table.neighbours, units=units, unchecked=not table.typed

@@ -385,7 +385,8 @@ _OPEN = (-sys.float_info.max, sys.float_info.max)  # ends of open bars in docume
 def _statistic(part: dict[str, Any]) -> Statistic:
     ends = {name: tuple(None if end in _OPEN else end for end in part[name]) for name in ("lower", "upper")}
     ends["values"] = tuple(math.nan if value is None else value for value in part["values"])  # always the same NaN
-    return Statistic(**part | ends | {"kind": ColumnType(part.get("kind", "number"))})
+    noise = part.get("noise") and tuple(map(tuple, part["noise"]))
+    return Statistic(**part | ends | {"kind": ColumnType(part.get("kind", "number")), "noise": noise})
 
 
 def _ends(ends: Sequence[Any]) -> pa.Array:
@@ -397,7 +398,8 @@ def _ends(ends: Sequence[Any]) -> pa.Array:
 def _fields(value: Any) -> dict[str, Any]:
     """A value's fields as they are: `dataclasses.asdict` copies every number of every group."""
     every = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {name: one for name, one in every.items() if one is not ColumnType.NUMBER}  # as documents were before dates
+    new = (("kind", ColumnType.NUMBER), ("noise", None))  # which documents do not say, as before there were others
+    return {name: one for name, one in every.items() if (name, one) not in new}
 
 
 _Part = TypeVar("_Part")

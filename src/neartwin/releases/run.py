@@ -253,7 +253,11 @@ def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engin
 
 def _statistic(column: Estimate, what: str) -> Statistic:
     values, lower, upper = tuple(column.values), tuple(column.lower), tuple(column.upper)
-    return Statistic(name=column.name, what=what, values=values, lower=lower, upper=upper, kind=column.kind)
+    low, high = map(tuple, column.noise or (lower, upper))
+    noise = None if (low, high) == (lower, upper) else (low, high)
+    return Statistic(
+        name=column.name, what=what, values=values, lower=lower, upper=upper, kind=column.kind, noise=noise
+    )
 
 
 def provenance_of(account: Account, ticket: Ticket, prepared: PreparedRelease, description: Description) -> Provenance:

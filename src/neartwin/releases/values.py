@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from neartwin.statistics.base import ExpectedError
 from neartwin.tables.types import ColumnType, Key, of_code
 
 _SHOWN, _FINEST = 5, 2**52
+_LONGER = 1.25  # times the bar of the noise alone, from which on both are shown
 
 
 @at_a_prompt("statistic")
@@ -23,7 +24,8 @@ class Statistic:
     """One statistic of every group: values with error bars.
 
     Each bar alone holds with probability at least the release's confidence, or its own confidence if it has one. It holds
-    the bounded statistic, and what limits and clipping took as far as that was measured.
+    the bounded statistic, and what limits and clipping took as far as that was measured. A bar of the noise alone, where it is
+    another, is as sure.
 
     Attributes:
         name: The name of the column.
@@ -33,6 +35,8 @@ class Statistic:
         upper: The upper ends of the bars, (groups,); None where nothing bounds a bar.
         confidence: The confidence of the bars; None for the release's, where bars are as drawn.
         kind: The type that values and ends stand for: a date is its days since 1970-01-01.
+        noise: The lower and the upper ends of the bars of the noise alone, around the bounded statistic; None if no bar is
+            longer than these.
     """
 
     name: str
@@ -42,6 +46,12 @@ class Statistic:
     upper: tuple[float | None, ...]
     confidence: float | None = None
     kind: ColumnType = ColumnType.NUMBER
+    noise: tuple[tuple[float | None, ...], tuple[float | None, ...]] | None = None
+
+    @property
+    def within_limits(self) -> "Statistic":
+        """The statistic with the bars of the noise alone."""
+        return self if self.noise is None else replace(self, lower=self.noise[0], upper=self.noise[1], noise=None)
 
     def meant(self, values: Sequence[float | None]) -> list[Any]:
         """Values or ends as dates, texts or numbers; None for NaN."""
@@ -58,8 +68,23 @@ class Statistic:
         return f"{self.name} = {self.what} of {len(self.values):,} groups: {first}{more}"
 
 
+def noise_bar(statistic: Statistic, place: int) -> tuple[float, ...]:
+    """The ends of the bar of the noise alone; none where it is open, or the bar is hardly longer.
+
+    Args:
+        statistic: The statistic.
+        place: The place of the group.
+    """
+    low, high, near = statistic.lower[place], statistic.upper[place], [one[place] for one in statistic.noise or ()]
+    known = tuple(end for end in near if end is not None)
+    longer = low is None or high is None or (len(known) == 2 and high - low > _LONGER * (known[1] - known[0]))
+    return known if len(known) == 2 and longer else ()
+
+
 def shown(statistic: Statistic, place: int) -> str:
     """A value with its bar: `12,345 ± 67`, or `3.2 (2.9 to 3.4)` if the bar is not symmetric.
+
+    Where what limits and clipping took makes it much longer, ± is of the noise alone, and the bar stands behind it.
 
     Args:
         statistic: The statistic.
@@ -72,19 +97,38 @@ def shown(statistic: Statistic, place: int) -> str:
     '1,200 ± 10'
     >>> shown(Statistic(name="n", what="count()", values=(7,), lower=(0,), upper=(17,)), 0)
     '7 (0 to 17)'
+    >>> noise = ((1190,), (1210,))
+    >>> shown(Statistic(name="n", what="count()", values=(1200,), lower=(1190,), upper=(1310,), noise=noise), 0)
+    '1,200 ± 10 (1,190 to 1,310)'
     """
     value, low, high = statistic.values[place], statistic.lower[place], statistic.upper[place]
     if statistic.kind is not ColumnType.NUMBER:
         return "{} ({} to {})".format(*(one or "''" for one in statistic.meant([value, low, high])))
+    if math.isnan(value):
+        return "(none)"
+    whole = isinstance(value, int)
+    if near := noise_bar(statistic, place):
+        return f"{_bar(value, *near, whole=whole, even=True)} ({_ends(low, high, whole=whole)})"
+    if low is None or high is None:
+        return f"{_number(value, None)} ({_ends(low, high, whole=whole)})"
+    return _bar(value, low, high, whole=whole)
+
+
+def _bar(value: float, low: float, high: float, *, whole: bool, even: bool = False) -> str:
+    """A value with its bar. The wider side is a valid bar, which stands where both are nearly even, or are to be."""
+    digits = 0 if whole else _digits(high - low, max(abs(low), abs(high)))
+    uneven = abs((high - value) - (value - low))
+    even |= uneven <= 1e-9 * max(1.0, high - low) or (digits is not None and uneven <= 1.000001 * 10.0**-digits)
+    wider = max(high - value, value - low)
+    return f"{_number(value, digits)} {f'± {_number(wider, digits)}' if even else f'({_ends(low, high, whole=whole)})'}"
+
+
+def _ends(low: float | None, high: float | None, *, whole: bool) -> str:
     if low is None or high is None:
         known = [f"at {word} {_number(end, None)}" for word, end in (("least", low), ("most", high)) if end is not None]
-        return "(none)" if math.isnan(value) else f"{_number(value, None)} ({', '.join(known) or 'no bar is proven'})"
-    digits = 0 if isinstance(value, int) else _digits(high - low, max(abs(low), abs(high)))
-    text, wider = _number(value, digits), max(high - value, value - low)
-    uneven = abs((high - value) - (value - low))
-    if uneven <= 1e-9 * max(1.0, high - low) or (digits is not None and uneven <= 1.000001 * 10.0**-digits):
-        return f"{text} ± {_number(wider, digits)}"  # the wider side is a valid bar
-    return f"{text} ({_number(low, digits)} to {_number(high, digits)})"
+        return ", ".join(known) or "no bar is proven"
+    digits = 0 if whole else _digits(high - low, max(abs(low), abs(high)))
+    return f"{_number(low, digits)} to {_number(high, digits)}"
 
 
 def _digits(width: float, largest: float) -> int | None:

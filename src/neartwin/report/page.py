@@ -17,6 +17,7 @@ from neartwin.checks import writable
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.releases.release import FORMATS, Release
+from neartwin.releases.values import noise_bar
 from neartwin.report.figures import risk_figure, tradeoff_chart
 from neartwin.report.svg import Bar, Drawing, Line, bars, over_time, stacked
 from neartwin.tables.types import ColumnType, Key
@@ -103,7 +104,10 @@ def charts(release: Release, *, name: str = "chart") -> list[Drawing]:
                 f"{title}: {len(shown)} groups of {len(release.keys)} with their error bars; the table has the numbers"
             )
             own = f"{name}-{len(drawings)}"
-            values = [Bar(_label(release.keys[i]), one.values[i], one.lower[i], one.upper[i], column) for i in shown]
+            values = [
+                Bar(_label(release.keys[i]), one.values[i], one.lower[i], one.upper[i], column, noise_bar(one, i))
+                for i in shown
+            ]
             if time is None:
                 drawings.append(bars(values, name=own, title=title, spoken=spoken))
                 continue

@@ -29,7 +29,8 @@ STYLE = """text { font-family: "DejaVu Sans", system-ui, sans-serif; font-size: 
 .frame { fill: none; stroke: #d0d7de } .grid { stroke: #d0d7de; stroke-width: 0.8 }
 .curve { fill: none; stroke-width: 2 } .blind { stroke: #57606a; stroke-width: 1; stroke-dasharray: 2 3 }
 .before { stroke: #8c98a5 } .dashed { stroke-dasharray: 7 4 } .area { fill-opacity: 0.3 }
-.bar { stroke: #1f6feb; stroke-width: 2.2 } .bar.open { stroke-dasharray: 3 3 } .dot { fill: #1f6feb }
+.bar { stroke: #1f6feb; stroke-width: 2.2 } .bar.open { stroke-dasharray: 3 3 }
+.bar.noise { stroke-width: 8; stroke-opacity: .35 } .dot { fill: #1f6feb }
 .column { fill: #1f6feb; fill-opacity: 0.25 }
 .arc { fill: none; stroke-width: 17; stroke: #1f6feb } .rest { stroke: #dfe4ea } .used { stroke: #8c98a5 }
 """ + "\n".join(
@@ -320,6 +321,7 @@ class Bar:
         lower: The lower end of the bar; None where it is open.
         upper: The upper end of the bar; None where it is open.
         column: Whether the bar of a histogram is drawn behind it.
+        noise: The ends of the bar of the noise alone, which is drawn thick; none where it is no other.
     """
 
     label: str
@@ -327,6 +329,7 @@ class Bar:
     lower: float | None
     upper: float | None
     column: bool = False
+    noise: Sequence[float] = ()
 
 
 def bars(values: Sequence[Bar], *, name: str, title: str, spoken: str) -> Drawing:
@@ -364,7 +367,9 @@ def bars(values: Sequence[Bar], *, name: str, title: str, spoken: str) -> Drawin
         lines = [wrapped[0], f"…{one.label[-14:].lstrip()}"] if len(wrapped) > 2 else wrapped
         for number, line in enumerate(lines):
             parts.append(_text("label", left - 10, y + 10.5 - 6.5 * len(lines) + 13 * number, line, "end"))
-        shown = axis.at(one.value)
+        shown, near = axis.at(one.value), [axis.at(end) for end in one.noise]
+        if near:
+            parts.append(_line("bar noise", (near[0], y), (near[1], y)))
         for limit, edge, side in ((one.lower, axis.start, -1), (one.upper, axis.end, 1)):
             x = edge if limit is None else axis.at(limit)
             parts.append(_line("bar open" if limit is None else "bar", (shown, y), (x, y)))
@@ -405,7 +410,9 @@ def over_time(
             parts.append(_text("tick", at, 180, day, "middle"))
             last = at
     for place, one in zip(places, values, strict=True):
-        at = x.at(place)
+        at, near = x.at(place), [y.at(end) for end in one.noise]
+        if near:
+            parts.append(_line("bar noise", (at, near[0]), (at, near[1])))
         for end, edge in ((one.lower, y.start), (one.upper, y.end)):
             tip = (at, edge if end is None else y.at(end))
             parts.append(_line("bar open" if end is None else "bar", (at, y.at(one.value)), tip))

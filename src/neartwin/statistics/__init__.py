@@ -6,6 +6,9 @@ from neartwin.statistics.counts import count as count
 from neartwin.statistics.counts import count_distinct as count_distinct
 from neartwin.statistics.counts import count_distinct_units as count_distinct_units
 from neartwin.statistics.counts import histogram as histogram
+from neartwin.statistics.counts import mean as mean
+from neartwin.statistics.counts import share as share
+from neartwin.statistics.counts import sum as sum  # noqa: A004
 from neartwin.statistics.moments import coefficient as coefficient
 from neartwin.statistics.moments import correlation as correlation
 from neartwin.statistics.moments import covariance as covariance
@@ -17,6 +20,3 @@ from neartwin.statistics.order import maximum as maximum
 from neartwin.statistics.order import median as median
 from neartwin.statistics.order import minimum as minimum
 from neartwin.statistics.order import quantile as quantile
-from neartwin.statistics.sums import mean as mean
-from neartwin.statistics.sums import share as share
-from neartwin.statistics.sums import sum as sum  # noqa: A004

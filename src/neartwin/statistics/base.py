@@ -95,6 +95,7 @@ class Estimate:
         upper: The upper ends of their bars, (groups,); None where nothing bounds a bar.
         kind: The type that values and ends stand for: see `neartwin.tables.types.of_code`.
         clipped: The groups where a value that this one comes from lies at a clip bound, which it does not show.
+        noise: Lower and upper ends of bars around the statistic of what limits and clipping leave; None if none are apart.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Estimate:
     upper: Sequence[float | None]
     kind: ColumnType = field(default=ColumnType.NUMBER, kw_only=True)
     clipped: int = field(default=0, kw_only=True)
+    noise: tuple[Sequence[float | None], Sequence[float | None]] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ from neartwin.ledger import anchors
 from neartwin.ledger.wishes import CONSOLE
 from neartwin.planning.limits import Limits
 from neartwin.planning.pilots import with_private_range
-from neartwin.queries.groups import completed
-from neartwin.queries.query import Query, Rows, TopK, table_of
+from neartwin.queries.query import Query, Rows, TopK, completed, table_of
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.queries.wire.postprocess import after_form

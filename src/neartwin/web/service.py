@@ -7,9 +7,8 @@ from fastapi import Depends, Request
 
 from neartwin.errors import AccessError
 from neartwin.ledger import Stored
-from neartwin.web.auth import Authenticator
+from neartwin.web.auth import Authenticator, Provider
 from neartwin.web.data_directory import DataDirectory
-from neartwin.web.oidc import Provider
 from neartwin.web.workers import Jobs, Workers
 
 

@@ -26,8 +26,14 @@ from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import BoundedRange, Composition
-from neartwin.mechanisms.selection.noisy_max import exponential_noise_wins, gumbel_noise_wins
-from neartwin.mechanisms.selection.scores import ScoreSelection, exact_choice, gaps_of, small_gaps_of
+from neartwin.mechanisms.selection.noisy_max import (
+    ScoreSelection,
+    exact_choice,
+    exponential_noise_wins,
+    gaps_of,
+    gumbel_noise_wins,
+    small_gaps_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

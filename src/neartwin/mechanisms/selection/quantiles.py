@@ -22,7 +22,7 @@ from neartwin.exact import FloatArray, Number, WholeNumbers, rational
 from neartwin.losses import Composition, Pure
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.selection.scores import exact_choice
+from neartwin.mechanisms.selection.noisy_max import exact_choice
 
 _LARGEST = 2**53
 

@@ -27,8 +27,7 @@ from sqlglot import exp
 from neartwin.errors import QueryError
 from neartwin.interactive import instead, suggested
 from neartwin.queries.arithmetic import PLACES
-from neartwin.queries.groups import completed
-from neartwin.queries.query import PostProcessing, Query, Rows, TopK, table_of
+from neartwin.queries.query import PostProcessing, Query, Rows, TopK, completed, table_of
 from neartwin.queries.sql.derived import (
     CLAUSES,
     Asked,
@@ -45,8 +44,8 @@ from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.spelling import plain, shortened, trees
 from neartwin.queries.sql.subqueries import rows_of
 from neartwin.statistics.base import Statistic
+from neartwin.statistics.counts import AVG_OR_0
 from neartwin.statistics.sql import SPELLINGS, statistic_of
-from neartwin.statistics.sums import AVG_OR_0
 from neartwin.tables.expressions import COMPARED, not_understood, written_parts
 from neartwin.tables.per_unit import units_of
 from neartwin.tables.table import Table

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from neartwin.errors import NeartwinError, ParameterError
-from neartwin.queries.groups import Edge, Grouping, bins, date, date_part
+from neartwin.queries.query import Edge, Grouping, bins, date, date_part
 from neartwin.statistics.sql import SPELLINGS
 from neartwin.tables.terms import UNITS
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset

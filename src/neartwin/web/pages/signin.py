@@ -7,9 +7,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import AccessError
-from neartwin.web.auth import COOKIE, Anyone, Caller, Form
+from neartwin.web.auth import COOKIE, Anyone, Caller, Form, Provider
 from neartwin.web.connections import address_of
-from neartwin.web.oidc import Provider
 from neartwin.web.pages.layout import first, host, page
 from neartwin.web.service import Running, Service
 from neartwin.web.tokens import Token
