@@ -43,6 +43,17 @@ def tail(runs, hits, p):
         return mpmath.fsum(mpmath.binomial(runs, i) * p**i * (1 - p) ** (runs - i) for i in range(hits, runs + 1))
 
 
+@pytest.mark.parametrize(("hits", "runs"), [(178, 491), (20, 60), (5, 2000), (700, 900), (1, 7)])
+@pytest.mark.parametrize("confidence", ["0.9", "0.9999", "0.999999999999"])
+def test_clopper_pearson_never_fails_more_than_stated(hits, runs, confidence):
+    """In forty digits. With eight roundings of slack one in two hundred did, by 1e-10 of the failure and less."""
+    low, high = (float(bound(hits, runs, confidence=confidence)) for bound in (lower_bound, upper_bound))
+    with mpmath.workdps(40):
+        failure = 1 - mpmath.mpf(confidence)
+        assert tail(runs, hits, low) <= failure
+        assert 1 - tail(runs, hits + 1, high) <= failure
+
+
 def test_clopper_pearson_solves_its_equation_in_high_precision():
     for hits, runs, confidence in ((3, 400, "0.975"), (95, 100, "0.999"), (1, 300, "0.9"), (150, 300, "0.999999")):
         failure = 1 - mpmath.mpf(confidence)

@@ -16,7 +16,7 @@ from neartwin import noise
 from neartwin.engines.spark import SparkEngine, stage_frame
 from neartwin.errors import QueryError, SchemaError
 from neartwin.planning.planner import plan
-from neartwin.releases import distributed
+from neartwin.releases import parquet
 from neartwin.releases.parquet import keyed_answer
 from neartwin.releases.preparation import prepare
 from neartwin.tables.table import Table
@@ -158,9 +158,9 @@ def noise_of_nodes(answer, batch, monkeypatch):
         found.append(noisy_nodes(keyed, keys, level) - level)
         return found[-1] + level
 
-    noisy_nodes = distributed._noisy_nodes
+    noisy_nodes = parquet._noisy_nodes
     with monkeypatch.context() as patched:
-        patched.setattr(distributed, "_noisy_nodes", watched)
+        patched.setattr(parquet, "_noisy_nodes", watched)
         released(answer, batch)
     return found
 

@@ -6,7 +6,7 @@ import pytest
 
 from neartwin.errors import ParameterError
 from neartwin.exact import root_above, root_below
-from neartwin.mechanisms.adding import Change
+from neartwin.mechanisms.additive import Change
 
 
 def half_up(x):

@@ -1,10 +1,12 @@
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from neartwin import noise
+from neartwin.mechanisms.additive import Staircase
 from neartwin.mechanisms.noise_laws import (
     DiscreteGaussianLaw,
     DiscreteLaplaceLaw,
@@ -81,3 +83,23 @@ def test_wide_discrete_gaussian_tails_are_bounded_from_above():
     narrow, wide = DiscreteGaussianLaw(Fraction(1999**2)), DiscreteGaussianLaw(Fraction(2001**2))
     assert wide.beyond(6003) >= narrow.beyond(5997)
     assert wide.beyond(6003) == pytest.approx(narrow.beyond(5997), rel=2e-3)
+
+
+@pytest.mark.parametrize("epsilon", ["1e-3", "1e-9", "1e-16", "1e-17", "1e-30"])
+def test_staircase_bars_hold_at_little_epsilon(epsilon):
+    """1 - e^-epsilon by cancellation made them a tenth too short at 1e-16, and failed beyond. By mpmath."""
+    law = Staircase(epsilon=Fraction(epsilon), sensitivity=3, step=2).law
+    found = law.half_width(0.95)
+    with mp.workdps(80):
+        q = mp.exp(-mp.mpf(epsilon))
+        first = 2 + q
+        periods, place = divmod(found + 1, 3)
+        rest = max(0, 2 - place) + q * (3 - max(2, place))
+        beyond = 2 * q**periods * (rest + q * first / (1 - q)) / (2 * first / (1 - q) - 1)
+        assert beyond <= 0.05 * (1 + 1e-14)
+        assert abs(law.beyond(found) / beyond - 1) < 1e-12
+
+
+def test_staircases_are_calibrated_at_any_epsilon():
+    for epsilon in ("1e-17", "1", "1500", "1e5"):
+        assert Staircase.calibrated(epsilon=Fraction(epsilon), sensitivity=3).half_width(0.95) >= 0

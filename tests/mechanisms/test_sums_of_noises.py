@@ -127,3 +127,17 @@ def test_an_ellipsoid_holds_all_noises_as_often_as_stated_and_hardly_more(laws, 
     off = 6 * np.sqrt(failure / draws)
     assert (lengths > 1).mean() <= failure + off
     assert (lengths > 1 / most).mean() > failure - off  # a near miss: the same ellipsoid, shorter
+
+
+@pytest.mark.parametrize(
+    "law", [DiscreteLaplaceLaw(Fraction(100)), RoundedGaussianLaw(Fraction(100)), DiscreteGaussianLaw(Fraction(100))]
+)
+def test_bars_for_rare_failures_grow_and_never_fall_below_one_noise(law):
+    """An ellipsoid of half-axes 0 stood below 1e-9, and discrete Gaussians had no bar at all."""
+    rare = [1e-6, 1e-7, 1e-8, 1.1e-9, 1e-9, 1e-12, 1e-15]
+    axes = [joint_half_axes([law] * 3, failure)[0] for failure in rare]
+    widths = [half_widths_of_sums([law] * 3, np.ones((3, 1)), 1 - failure)[0] for failure in rare]
+    for found in (axes, widths):
+        assert found == sorted(found)
+        assert all(bar >= law.reach(2 * failure) for bar, failure in zip(found, rare, strict=True))
+    assert half_widths_of_sums([law] * 2, np.ones((2, 1)), 1 - 2**-53)[0] > widths[-1] / 3

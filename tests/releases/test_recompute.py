@@ -157,6 +157,45 @@ def test_a_forged_certificate_does_not_agree(held):
         assert not recompute(changed(held[name], *path, to=to)).agrees, (name, path)
 
 
+def test_no_line_of_a_certificate_goes_unpaid_by_another_that_costs_less(held, issued):
+    """A faint `shared`, copies of a measure that another pays for, a bound said twice, and people in parts."""
+
+    def more(body, part, *lines):
+        return changed(body, part, to=lambda listed: [*lines, *listed])
+
+    faint = {"for": "shared", "law": "Gaussian", "parameters": {"variance": "1000000", "l2_squared": "1"}}
+    half = changed(held["mu"], "guarantee", "promise", "mu", to=lambda mu: str(Fraction(mu) / 2))
+    for body in (half, more(half, "mechanisms", faint)):
+        assert not recompute(body).agrees
+    true = held["norm"]
+    assert recompute(true).agrees
+    loud = changed(true, "mechanisms", 0, "parameters", "variance", to=lambda v: str(Fraction(v) / 100))
+    assert not recompute(loud).agrees  # not within the noise of all together
+    mine = json.loads((issued / "made.json").read_text())["body"]
+    paid = [
+        one
+        for one in mine["mechanisms"]
+        if any("paid with" in line and one["for"] in line for line in recompute(mine).mechanisms)
+    ]
+    assert recompute(mine).agrees
+    assert paid
+    assert not recompute(more(mine, "mechanisms", *paid[:1] * 3)).agrees
+    said = next(one for one in held["sampled mean"]["bounds"] if one["what"] == "sampling_rate")
+    for rate, agrees in (("1/100", True), ("26/100", False)):
+        for twice in (said | {"value": rate}, said), (said, said | {"value": rate}):
+            assert recompute(more(held["sampled mean"], "bounds", *twice)).agrees == agrees
+    for body, word in (
+        (
+            held["counts"]
+            | {"mechanisms": [{"for": "x", "law": "CountTree", "parameters": {"branching": "2", "cells": "4"}}]},
+            "no mec",
+        ),
+        (changed(held["units together"], "guarantee", "promise", "units", to=lambda _: 1.99), "1.99"),
+    ):
+        with pytest.raises(UnknownError, match=word):
+            recompute(body)
+
+
 @pytest.mark.slow
 def test_bins_of_a_condition_share_one_price_where_their_noise_is_alike(held):
     """The near misses: other noise, no bin of true rows, and two columns."""

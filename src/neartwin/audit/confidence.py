@@ -18,7 +18,7 @@ from neartwin.checks import open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
 
-_SLACK = 8 * np.finfo(np.float64).eps  # covers the rounding of the incomplete beta function's inverse
+_SLACK = 5e-13  # covers the error of the incomplete beta function's inverse
 
 
 def failure_of(confidence: Number) -> float:

@@ -8,7 +8,7 @@ Functions stand at one address, in the module of their mechanism; `theorems` sta
 the accuracy of Laplace noise. Pages with statement, proof, rivals and the tests that try to break them: docs/mechanisms/.
 """
 
-from neartwin.mechanisms.adding import Change as Change
+from neartwin.mechanisms.additive import Change as Change
 from neartwin.mechanisms.additive import DiscreteGaussian as DiscreteGaussian
 from neartwin.mechanisms.additive import DiscreteLaplace as DiscreteLaplace
 from neartwin.mechanisms.additive import Gaussian as Gaussian

@@ -260,9 +260,14 @@ class StaircaseLaw(Law):
         return self.step + (self.sensitivity - self.step) * q, q
 
     @property
+    def _fall(self) -> float:
+        """1 less the ratio of periods."""
+        return -math.expm1(-float(self.epsilon))
+
+    @property
     def _whole(self) -> float:
-        first, q = self._period
-        return 2 * first / (1 - q) - 1
+        first, _ = self._period
+        return 2 * first / self._fall - 1
 
     def pmf(self, x: NDArray[np.int64]) -> FloatArray:
         """exp(-epsilon * steps down) over the sum."""
@@ -274,17 +279,17 @@ class StaircaseLaw(Law):
         first, q = self._period
         period, place = divmod(t + 1, self.sensitivity)
         rest = max(0, self.step - place) + q * (self.sensitivity - max(self.step, place))
-        return 2 * q**period * (rest + q * first / (1 - q)) / self._whole
+        return 2 * math.exp(-float(self.epsilon * period)) * (rest + q * first / self._fall) / self._whole
 
     @property
     def variance(self) -> float:
         """From the moments of the period index k: E(kD + j)^2, with k geometric and j on the first period."""
-        _, q = self._period
+        (_, q), fall = self._period, self._fall
         j = np.arange(self.sensitivity).astype(np.float64)
         w = np.where(j < self.step, 1.0, q)
-        k1, k2 = q / (1 - q) ** 2, q * (1 + q) / (1 - q) ** 3  # sums of k q^k and k^2 q^k
+        k1, k2 = q / fall**2, q * (1 + q) / fall**3  # sums of k q^k and k^2 q^k
         d = self.sensitivity
-        half = k2 * d * d * w.sum() + 2 * k1 * d * (w * j).sum() + (w * j * j).sum() / (1 - q)
+        half = k2 * d * d * w.sum() + 2 * k1 * d * (w * j).sum() + (w * j * j).sum() / fall
         return 2 * float(half) / self._whole
 
 
@@ -309,7 +314,7 @@ def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: fl
     array([1960., 2773.])
     """
     failure, sizes = 1 - open_probability(confidence=confidence), np.abs(np.asarray(weights, dtype=float))
-    alone = {law: law.half_width(1 - failure / len(laws)) for law in set(laws)}
+    alone = {law: law.reach(failure / len(laws) * (1 - _SLACK)) for law in set(laws)}
     union: FloatArray = np.array([alone[law] for law in laws], dtype=float) @ sizes
     scales = [law.laplace_scale for law in laws if law.laplace_scale is not None]
     normals = [law.near_normal for law in laws if law.near_normal is not None]
@@ -319,7 +324,7 @@ def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: fl
         found = _known_sums if shares.size <= 2**10 else _known_sums.__wrapped__  # many weights are not kept
         surer, sure = (scale * found(shares.tobytes(), len(laws), each_side / n) for n in (2, 1))
         together = np.minimum(surer, sure + sizes.sum(axis=0))
-    elif len(normals) == len(laws):
+    elif len(normals) == len(laws) and sum(one.failure for one in normals) < failure:
         variances, distances, failures = (np.array(column) for column in zip(*normals, strict=True))
         z = -NormalDist().inv_cdf((failure - failures.sum()) / 2)
         together = z * np.sqrt(variances @ sizes**2) + distances @ sizes
@@ -357,11 +362,11 @@ def joint_half_axes(laws: Sequence[Law], failure: float) -> FloatArray:
     normals = [law.near_normal for law in laws if law.near_normal is not None]
     if scales.all():
         distances, radius = np.ones(count), _radius(count, failure, normal=False)
-    elif len(normals) == count:
+    elif len(normals) == count and sum(one.failure for one in normals) < failure:
         variances, distances, failures = (np.array(column) for column in zip(*normals, strict=True))
         scales, radius = np.sqrt(variances), _radius(count, failure - failures.sum(), normal=True)
     else:
-        return math.sqrt(count) * np.array([max(1.0, law.half_width(1 - failure / count)) for law in laws])
+        return math.sqrt(count) * np.array([max(1.0, law.reach(failure / count * (1 - _SLACK))) for law in laws])
     return np.asarray(scales * (radius + np.linalg.norm(distances / scales)))
 
 
@@ -378,12 +383,15 @@ def _radius(count: int, failure: float, *, normal: bool) -> float:
     squares = np.append(0.0, -np.diff(erfc(sizes / math.sqrt(2)) if normal else np.exp(-sizes)))
     frequencies = np.fft.rfft(squares, 2 * _SQUARES + 4 * count) ** count
     beyond = failure / 100 + 1e-9 - np.cumsum(np.fft.irfft(frequencies)) + squares.sum() ** count
-    return math.sqrt(width * int(np.argmax(beyond <= failure)))
+    known = np.append(
+        np.flatnonzero(beyond <= failure), math.ceil(count * most**2 / width)
+    )  # the last holds one by one
+    return math.sqrt(width * int(known[0]))
 
 
-_POINTS = 12
-_STEP = 2 / 3  # in deviations at the saddle
-_LEAST_BEND = 0.05
+_POINTS = 24
+_STEP = 0.6  # in deviations at the saddle
+_BEND = 0.05  # more would let many small variables beside a large one grow along the line
 _HALVINGS_OF_SADDLE = 12  # of the search for the saddle; any other line is valid too, with a longer bar
 _NEWTON = 6
 _LAPLACE_ROUNDED = 1 + 3e-4
@@ -422,9 +430,8 @@ def _quantiles(squares: FloatArray, numbers: FloatArray, failure: float) -> Floa
     saddle = _saddles(squares, numbers, t)
     q = squares * saddle[:, None] ** 2
     second = (numbers * 2 * squares * (1 + q) / (1 - q) ** 2).sum(axis=1) + 1 / saddle**2
-    third = (numbers * 4 * squares**2 * (3 + q) / (1 - q) ** 3).sum(axis=1) * saddle - 2 / saddle**3
     unit = 1 / np.sqrt(second)
-    bend = np.maximum(third / (6 * second), _LEAST_BEND / unit)
+    bend = _BEND / unit
     y = unit[:, None] * _STEP * (np.arange(_POINTS) + 0.5)
     line, along = saddle[:, None] + 1j * y + bend[:, None] * y**2, 1j + 2 * bend[:, None] * y
     cumulants = np.zeros_like(line)

@@ -35,8 +35,7 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.mechanisms.adding import Change, PostProcessed
-from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
+from neartwin.mechanisms.additive import Change, DiscreteLaplace, Gaussian, PostProcessed
 from neartwin.mechanisms.neighbours import Neighbours
 
 _MOST_PAIRS = 1 << 26  # the most compared entries; for more, sums bound the differences

@@ -44,7 +44,7 @@ from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composition, Pure
-from neartwin.mechanisms.adding import clipped_whole
+from neartwin.mechanisms.additive import clipped_whole
 from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw
 from neartwin.noise import SYSTEM, Source
 from neartwin.noise.exponentials import exp_neg

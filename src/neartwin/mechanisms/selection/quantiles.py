@@ -20,7 +20,7 @@ from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational
 from neartwin.losses import Composition, Pure
-from neartwin.mechanisms.adding import clipped_whole
+from neartwin.mechanisms.additive import clipped_whole
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.noisy_max import exact_choice
 
@@ -163,4 +163,4 @@ class Quantiles:
 
 def _near(rank: Fraction) -> Fraction:
     """A rank within a part; denominators kept small, since they only say what is looked for, not what is paid."""
-    return rank.limit_denominator(2**20)
+    return min(max(rank.limit_denominator(2**20), Fraction(1, 2**20)), 1 - Fraction(1, 2**20))

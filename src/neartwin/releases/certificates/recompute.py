@@ -33,6 +33,7 @@ BITS = 512
 KIND, VERSION = "neartwin certificate of a release", 1
 ZERO = Fraction(0)
 WRITTEN = re.compile(r"\d+(/\d+|(\.\d+)?([eE][+-]?\d{1,3})?)")  # numbers without a sign, of bearable size
+TOLD = re.compile(r"which of ([0-9,]+) groups exist|each of ([0-9,]+) groups of a unit costs")
 MOST = 100_000  # mechanisms that one line of a certificate stands for
 
 
@@ -254,6 +255,7 @@ LAWS: Mapping[str, tuple[Callable[[Place], Loss], frozenset[str]]] = {
     "CountTree": (lambda _: Loss(), frozenset({"branching", "cells"})),
     "Strategy": (lambda _: Loss(), frozenset({"name", "table"})),
 }
+SHAPES = ("CountTree", "Strategy")
 FINER = frozenset({"parts of a step"})  # scale and sensitivity are both in these parts
 BESIDE = ("cells:", "pilot", "choice of", "what the limits take", "what clipping", "selection", "first stage:")
 
@@ -320,7 +322,7 @@ def _opinion(body: Mapping[str, Any]) -> Opinion:
         loss += cost
     guarantee, rate = body["guarantee"], _bound(body, "sampling_rate") or Fraction(1)
     promise = {**guarantee["promise"]}
-    units, relation = int(promise.pop("units", "1")), promise.pop("neighbours")
+    units, relation = int(str(promise.pop("units", "1"))), promise.pop("neighbours")
     if (unchecked := promise.pop("unchecked", "true")) != "true":  # that a value might make it fail costs no more
         raise UnknownError(f"unchecked = {unchecked!r} is unknown here")
     if relation != body["neighbours"] or units < 1:
@@ -351,18 +353,15 @@ def _opinion(body: Mapping[str, Any]) -> Opinion:
 def _costs(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Loss, str]]:
     """Each mechanism with its cost; of measures that share one price, one has it."""
     listed = body["mechanisms"]
-    if len(listed) < 1:
-        raise UnknownError("no mechanism is listed, and what was asked is not free")
+    if all(one["law"] in SHAPES for one in listed):
+        raise UnknownError("no mechanism is listed that has noise, and what was asked is not free")
     both = 1 if body["neighbours"] == "add_remove" else 2
     changed = math.ceil(both * (_bound(body, "max_discovered_groups") or _bound(body, "max_groups") or Fraction(1)))
-    if (
-        _bound(body, "max_discovered_groups") is None
-    ):  # older: in a text, where conditions stand too, so the most counts
-        told = re.findall(
-            r"which of ([0-9,]+) groups exist|each of ([0-9,]+) groups of a unit costs", body["explanation"]
-        )
+    # older: in a text, where conditions stand too, so the most counts
+    if _bound(body, "max_discovered_groups") is None:
+        told = TOLD.findall(body["explanation"])
         changed = max([int(number.replace(",", "") or 0) for one in told for number in one], default=changed)
-    places, found = [(one["for"], one["parameters"]) for one in listed], list[Any]()
+    places, costs = [(one["for"], one["parameters"]) for one in listed], list[Loss]()
     for one in listed:
         law, parameters = one["law"], one["parameters"]
         if law not in LAWS:
@@ -370,21 +369,28 @@ def _costs(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Loss, str]]
         cost, names = LAWS[law]
         if set(parameters) - FINER != names:
             raise UnknownError(f"the parameters {sorted(parameters)} of the law {law!r} are unknown here")
-        loss, why = cost(Place(parameters, math.ceil(changed / both), changed)), _payer(one, places)
-        found.append((one, Loss() if why else loss, why))
-    return found
+        costs.append(cost(Place(parameters, math.ceil(changed / both), changed)))
+    shared = {name: cost for (name, _), cost in zip(places, costs, strict=True)}.get("shared", Loss())
+    payers = [_payer(one, places, shared=_within(cost, shared)) for one, cost in zip(listed, costs, strict=True)]
+    return [(one, Loss() if why else cost, why) for one, cost, why in zip(listed, costs, payers, strict=True)]
 
 
-def _payer(one: Mapping[str, Any], places: Sequence[tuple[str, Any]]) -> str:
+def _within(one: Loss, other: Loss) -> bool:
+    """Whether noise costs no more than other noise."""
+    pairs = (sum(one.pure), sum(other.pure)), (one.mu_squared, other.mu_squared), (one.rho, other.rho)
+    return not one.ranges and all(own <= most for own, most in pairs)
+
+
+def _payer(one: Mapping[str, Any], places: Sequence[tuple[str, Any]], *, shared: bool) -> str:
     """Who pays for a measure, if not itself: one sensitivity covers the bins of a value or a condition, the ends of bounds
     between which each row is shared, or all under one norm. Each first stage has measures of its own.
     """
     name, start = one["for"], "(?s)^((?:first stage: )*)"  # a text in a condition may have several lines
     paired = re.sub(f"{start}(?:empty|total|short):(.*) from (?:below|above)$", r"\1total:\2 from below", name)
     paired = re.sub(f"{start}(filled:.*): (false|NULL)$", r"\1\2: true", re.sub(f"{start}empty:", r"\1filled:", paired))
-    if paired != name and (paired, one["parameters"]) in places:
+    if paired != name and (paired, one["parameters"]) in places and places.count((name, one["parameters"])) == 1:
         return f"paid with {paired!r}: each row is in one of them"
-    if "shared" in dict(places) and name != "shared" and not name.startswith(BESIDE):
+    if shared and name != "shared" and not name.startswith(BESIDE):
         return "paid with 'shared', the noise of all measures under one norm"
     return ""
 
@@ -447,7 +453,7 @@ def _least(loss: Loss, delta: Fraction, rate: Fraction) -> str:
 
 def _bound(body: Mapping[str, Any], name: str) -> Fraction | None:
     older = {"max_groups": "groups_per_unit"}.get(name, name)
-    return next((_number(one["value"], name) for one in body["bounds"] if one["what"] in {name, older}), None)
+    return max((_number(one["value"], name) for one in body["bounds"] if one["what"] in {name, older}), default=None)
 
 
 def _words(loss: Loss) -> str:
