@@ -182,6 +182,8 @@ def test_rows_in_all_serve_unknown_groups(tmp_path):
         before, after = (dict(zip(one.keys, map(int, one.values["rows"]), strict=True)) for one in (whole, less))
         most = max(most, sum(abs(before[key] - after.get(key, before[key])) for key in before))
     assert 0.9 * made.measures["rows"].sensitivity.l1 < most <= made.measures["rows"].sensitivity.l1
+    with pytest.raises(QueryError, match=r"max_discovered_groups is missing.*rows=5, max_discovered_groups=3\)"):
+        plan(query, spend=nt.approx(1, "1e-6"), limits=nt.limits(rows=5))  # max_groups would cut units in more groups
     people = visits.group_by("town").agg(u=nt.count_distinct_units(), n=nt.count())
     with pytest.raises(QueryError, match="max_groups is missing"):  # a count of people has its own
         plan(people, spend=nt.approx(1, "1e-6"), limits=nt.limits(rows=5, max_discovered_groups=2))

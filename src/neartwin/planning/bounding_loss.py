@@ -293,7 +293,7 @@ class LossStage:
 
         def beyond(lost: str) -> str:
             many = f" ({share:.0%} of all),{may}" if may else ""
-            return f"; bars leave out at most {found['beyond']:,} units with {lost}{many}." if found["beyond"] else "."
+            return f". Bars leave out at most {found['beyond']:,} units with {lost}{many}." if found["beyond"] else "."
 
         head, unknown = "The limits cut", f"how many {what}s these lose"
         if self.what:
@@ -316,7 +316,8 @@ class LossStage:
             return f"{cut}. Changes of up to {up_to} add up to at most {much}{beyond('larger ones')}"
         low, high = found["rows"]
         rows = f"between {low:,} and {high:,}" if low else f"at most {high:,}"
-        return f"{cut}. Those with up to {most:,} {what}{'s' * (most > 1)} too many lose {rows} in all{beyond('more')}"
+        more = f"more (over {found['beyond'] * (most + 1):,} {what}s)"
+        return f"{cut}. Those with up to {most:,} {what}{'s' * (most > 1)} too many lose {rows} in all{beyond(more)}"
 
     def _amount(self, largest_values: float) -> str:
         amounts = ((largest_values * size, name) for name, size in self.sizes.items())

@@ -157,15 +157,16 @@ def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
 
 
 def _missing(query: Query, limits: Limits, per_group: int | None, groups: int | None) -> str:
-    """The limits that a caller has to give."""
+    """The limits that a caller has to give. Rows in all need no limit of groups but for finding these."""
+    finds = limits.rows is not None and query.groups.keys is None
+    finds &= not any(one.counts_units for one in query.aggregates.values())
+    own, does = ("max_discovered_groups", "help to discover") if finds else ("max_groups", "count in")
     meanings = {
         "max_rows_per_group": (per_group, "how many rows of one unit may count in a group"),
-        "max_groups": (groups, "how many groups one unit may count in"),
+        own: (groups, f"how many groups one unit may {does}"),
     }
     absent = {name: words for name, (value, words) in meanings.items() if value is None}
-    example = ", ".join(
-        [*(f"{name}={value}" for name, value in limits.given.items()), *(f"{name}=3" for name in absent)]
-    )
+    example = ", ".join(f"{name}={value}" for name, value in {**limits.given, **dict.fromkeys(absent, 3)}.items())
     return (
         f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} missing: say {' and '.join(absent.values())} "
         f"(unit {query.table.unit_name!r}), for instance limits=nt.limits({example}); without any limit the plan chooses them"
