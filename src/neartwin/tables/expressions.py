@@ -138,7 +138,8 @@ def _applied(node: exp.Expr, function: RowFunction, given: list[Term]) -> Term:
     taken = [_taken(letter, term) for letter, term in zip(function.takes, given, strict=False)]
     terms = [term for term in taken if isinstance(term, Term)]
     if len(function.takes) != len(given) or None in taken:
-        raise refused(node, f"write {function.spelling or 'other arguments'}: {function.meaning}")
+        why = _typed(*given) if function.takes[:1] in {"m", "s"} else ""
+        raise refused(node, why or f"write {function.spelling or 'other arguments'}: {function.meaning}")
     if function.body:
         return written(function.body, *terms)
     if function.guards:
@@ -498,7 +499,7 @@ def _truncated(node: exp.Expr, names: Names) -> Term:
     if unit in CLOCK:
         return _applied(node, FUNCTIONS[f"trunc {unit}"], [inner])
     if inner.kind not in _DATED or unit not in (*UNITS, "day"):
-        raise refused(node, "date_trunc takes 'year', 'quarter', 'month', 'week' or 'day', and 'hour' or 'minute'")
+        raise refused(node, _typed(inner))
     day = inner if inner.kind is ColumnType.DATE else Term("date", ColumnType.DATE, (inner,))
     return day if unit == "day" else Term("trunc", ColumnType.DATE, (day,), unit)
 
@@ -542,7 +543,7 @@ def _formatted(node: exp.Expr, names: Names) -> Term:
     known = "".join(pieces) == marks and all(f"format {piece}" in FUNCTIONS for piece in pieces if len(piece) > 1)
     if value.kind not in _DATED or "%" not in marks or not known:  # YYYY-MM is of another dialect
         marks = ", ".join(name.split()[1] for name in FUNCTIONS if name.startswith("format "))
-        raise refused(node, f"formats are made of {marks}, as in strftime(d, '%Y-%m')")
+        raise refused(node, _typed(value) or f"formats are made of {marks}, as in strftime(d, '%Y-%m')")
     texts = (FUNCTIONS[f"format {one}"].body if len(one) > 1 else exp.Literal.string(one).sql() for one in pieces)
     return written(" || ".join(f"({text})" for text in texts), written("CAST(x AS TIMESTAMP)", value))
 
@@ -593,13 +594,20 @@ def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
     if kind is None:
         words = " and ".join(sorted({term.kind for term in terms if not term.is_null})) or "nothing but NULL"
         remedy = "dates as DATE '2026-01-31'" if "date" in words or "time" in words else "values of one type: 1, 'one'"
-        texts = [term.value for term in terms if term.operation == "column" and term.kind is ColumnType.TEXT]
-        if texts:
-            other = next(term.kind for term in terms if term.kind is not ColumnType.TEXT and not term.is_null)
-            name = "DOUBLE" if other in NUMERIC else other.upper()
-            remedy = f"CAST({column_in_sql(str(texts[0]))} AS {name}), or declare the column's type when it is opened"
-        raise refused(node, f"it compares {words}; write {remedy}")
+        others = {term.kind for term in terms if not term.is_null} - {ColumnType.TEXT}
+        remedy = (
+            _typed(*terms, kind="DOUBLE" if others & NUMERIC else max(others, default="").upper()) or f"write {remedy}"
+        )
+        raise refused(node, f"it compares {words}; {remedy}")
     return tuple(as_kind(term, kind) for term in terms)
+
+
+def _typed(*terms: Term, kind: str = "DATE") -> str:
+    """What to write where a column of text stands for another type; nothing if none does."""
+    texts = [
+        column_in_sql(str(one.value)) for one in terms if one.operation == "column" and one.kind is ColumnType.TEXT
+    ]
+    return f"write CAST({texts[0]} AS {kind}), or declare the column's type when it is opened" if texts else ""
 
 
 _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
