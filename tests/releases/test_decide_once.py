@@ -13,10 +13,10 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ExecutionError
 from neartwin.ledger.account import Account
 from neartwin.planning.explain import Explained
-from neartwin.releases import provenance, run
+from neartwin.releases import preparation, run
 
 SOURCE = Path(nt.__file__).parent
-FILES = [*("planning/explain.py", "accounting/guarantee.py"), *("releases/preparation.py", "releases/provenance.py")]
+FILES = ["planning/explain.py", "accounting/guarantee.py", "releases/preparation.py"]
 WORDS = {  # names of methods that say something
     "planning": {
         *(
@@ -183,8 +183,8 @@ class Watch:
 
     def run(self, monkeypatch):
         """Whether the question was paid."""
-        provenance.library_version.cache_clear()
-        provenance.code_digest.cache_clear()
+        preparation.library_version.cache_clear()
+        preparation.code_digest.cache_clear()
         honest, made = Account.reserve, run._released
 
         def reserve(*args, **kwargs):

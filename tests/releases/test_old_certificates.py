@@ -9,7 +9,7 @@ import pytest
 import neartwin as nt
 from neartwin.releases.accounts import Account
 from neartwin.releases.certificates import PublicKey, check, released
-from neartwin.releases.provenance import method_of
+from neartwin.releases.preparation import method_of
 from neartwin.releases.release import release_in, releases_in
 from tests.fixtures import HERE, lay_sqlite, told
 from tests.fixtures.questions import ACCOUNTS, ONE_WEIGHT, QUESTIONS, SERIES, TIGHTER, proposed, rows_of

@@ -25,7 +25,7 @@ from neartwin.releases.certificates import Certificate, OwnerKey
 from neartwin.releases.certificates import recompute as second
 from neartwin.releases.certificates.document import currencies
 from neartwin.releases.certificates.recompute import LAWS, UnknownError, recompute
-from neartwin.releases.provenance import _mechanism as method_of_mechanism
+from neartwin.releases.preparation import _mechanism as method_of_mechanism
 from tests.fixtures import told
 from tests.fixtures.questions import ACCOUNTS, QUESTIONS, proposed, rows_of
 

@@ -21,8 +21,7 @@ from neartwin.planning.plan import Choice
 from neartwin.planning.planner import SeriesPlan
 from neartwin.planning.stage import Engine, RowCounts
 from neartwin.releases.postprocess import shaped
-from neartwin.releases.preparation import PreparedRelease, prepare
-from neartwin.releases.provenance import Description
+from neartwin.releases.preparation import Description, PreparedRelease, prepare
 from neartwin.releases.release import SERIES_FORMAT, Release, WrittenRelease, parts_in, release_in
 from neartwin.releases.values import Provenance, Statistic
 from neartwin.statistics.base import Estimate
