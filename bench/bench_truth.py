@@ -315,6 +315,8 @@ class Measured:
         held: Whether each bar holds the truth, by release.
         reached: Whether each bar's lower end is at most the truth, by release.
         widths: The half-width of each bar, by release, in units of the typical truth.
+        near: Whether each bar of the noise alone holds the truth, by release.
+        near_widths: The half-width of each such bar, by release, in units of the typical truth.
         limit: The limit.
         closed: Whether an open bar is a miss.
     """
@@ -324,6 +326,8 @@ class Measured:
     held: list[list[bool]] = field(default_factory=list)
     reached: list[list[bool]] = field(default_factory=list)
     widths: list[list[float]] = field(default_factory=list)
+    near: list[list[bool]] = field(default_factory=list)
+    near_widths: list[list[float]] = field(default_factory=list)
     limit: str = ""
     closed: bool = False
 
@@ -361,7 +365,15 @@ class Measured:
     @property
     def width(self) -> float:
         """The median bar over the 95 % quantile of the error: infinite for open bars, NaN where no cell errs."""
-        flat = [width for one in self.widths for width in one]
+        return self._over_error(self.widths)
+
+    @property
+    def near_width(self) -> float:
+        """The same of the bars of the noise alone."""
+        return self._over_error(self.near_widths)
+
+    def _over_error(self, widths: list[list[float]]) -> float:
+        flat = [width for one in widths for width in one]
         off = np.quantile([abs(error) for one in self.errors for error in one], 0.95) if flat else 0
         return median(flat) / off if off else math.nan
 
@@ -371,11 +383,17 @@ class Measured:
         for (_, label), value in truth.items():
             scales[label].append(abs(value))
         scale = {label: median(values) or 1.0 for label, values in scales.items()}
-        errors, relative, held, reached, widths, seen = [], [], [], [], [], set()
+        errors, relative, held, reached, widths, near, near_widths, seen = [], [], [], [], [], [], [], set()
+
+        def bar(low: float | None, high: float | None, true: float, size: float) -> tuple[bool, bool, float]:
+            """Whether it reaches the truth, and holds it, and its half-width."""
+            reaches, off = low is None or low <= true + 1e-9 * abs(true) + 1e-9, 1e-9 * abs(true) + 1e-9
+            wide = math.inf if low is None or high is None else (high - low) / 2 / size
+            return reaches, reaches and (high is None or true <= high + off), wide
+
         for statistic in release.statistics:
-            for key, value, low, high in zip(
-                release.keys, statistic.values, statistic.lower, statistic.upper, strict=True
-            ):
+            sides = statistic.lower, statistic.upper, *(statistic.noise or (statistic.lower, statistic.upper))
+            for key, value, low, high, *alone in zip(release.keys, statistic.values, *sides, strict=True):
                 cell = (key[-1] if key else None, statistic.name)
                 if cell not in truth:
                     continue
@@ -383,15 +401,15 @@ class Measured:
                 true, size = truth[cell], scale[statistic.name]
                 errors.append((value - true) / size)
                 relative.append((value - true) / (abs(true) or size))
-                reached.append(low is None or low <= true + 1e-9 * abs(true) + 1e-9)
-                held.append(reached[-1] and (high is None or true <= high + 1e-9 * abs(true) + 1e-9))
-                widths.append(math.inf if low is None or high is None else (high - low) / 2 / size)
+                for all_, one in zip((reached, held, widths), bar(low, high, true, size), strict=True):
+                    all_.append(one)
+                for all_, one in zip((near, near_widths), bar(*alone, true, size)[1:], strict=True):
+                    all_.append(one)
         if errors:
             missed = [true / scale[cell[1]] for cell, true in truth.items() if cell not in seen] if discovered else []
-            lists = (self.errors, self.relative, self.held, self.reached, self.widths)
-            for all_, one in zip(
-                lists, (errors + missed, relative + [1.0] * len(missed), held, reached, widths), strict=True
-            ):
+            lists = (self.errors, self.relative, self.held, self.reached, self.widths, self.near, self.near_widths)
+            new = (errors + missed, relative + [1.0] * len(missed), held, reached, widths, near, near_widths)
+            for all_, one in zip(lists, new, strict=True):
                 all_.append(one)
 
 
@@ -584,17 +602,20 @@ def _of_way(way: str, results: Results, frames: dict[str, tuple[int, int, int]])
         able = [one.typical for key, one, best in against(mine) if key[2] == "1" and best.typical <= 0.05]
         return f"{sum(one <= 0.1 for one in able)} of {len(able)}"
 
-    columns = "bars that hold | lower ends | open | pass | bar over error | regret | useful |"
-    yield from (f"### Limits {way}", "", f"| epsilon | {columns}", "|---|---|---|---|---|---|---|---|")
+    columns = (
+        "bars that hold | lower ends | open | pass | bar over error | of noise: hold, over error | regret | useful |"
+    )
+    line = "|---" * 9 + "|"
+    yield from (f"### Limits {way}", "", f"| epsilon | {columns}", line)
     for epsilon in sorted({key[2] for key in results}, key=float):
         if mine := of(2, epsilon):
             yield _line_of(epsilon, way, mine, regret(mine), useful(mine))
-    yield from ("", f"| question | {columns}", "|---|---|---|---|---|---|---|---|")
+    yield from ("", f"| question | {columns}", line)
     for kind in QUESTIONS:
         if mine := of(1, kind):
             yield _line_of(kind, way, mine, regret(mine), useful(mine))
     yield from _by_size(way, results, frames)
-    yield from ("", f"| table: units, rows a unit (mean, most) | {columns}", "|---|---|---|---|---|---|---|---|")
+    yield from ("", f"| table: units, rows a unit (mean, most) | {columns}", line)
     for name, (units, rows, most) in frames.items():
         if mine := of(0, name):
             size = f"{name}: {units:,}, {rows / units:.1f}, {most:,}"
@@ -623,7 +644,10 @@ def _line_of(name: str, way: str, mine, regret: str, useful: str) -> str:
     width = _cell(float(np.nanmedian([ways[way].width for _, ways in mine])))
     reached = np.mean([np.mean(list(map(np.mean, ways[way].reached))) for _, ways in mine])
     unknown = np.mean([ways[way].open for _, ways in mine])
-    return f"| {name} | {held:.1%} | {reached:.1%} | {unknown:.1%} | {passed} of {len(mine)} | {width} | {regret} | {useful} |"
+    near = np.mean([np.mean(list(map(np.mean, ways[way].near))) for _, ways in mine])
+    alone = f"{near:.1%}, {_cell(float(np.nanmedian([ways[way].near_width for _, ways in mine])))}"
+    own = f"| {name} | {held:.1%} | {reached:.1%} | {unknown:.1%} | {passed} of {len(mine)} | {width}"
+    return f"{own} | {alone} | {regret} | {useful} |"
 
 
 def main() -> None:
