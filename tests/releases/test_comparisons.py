@@ -15,6 +15,7 @@ from neartwin.planning.bounding_loss import TAKEN
 from neartwin.planning.planner import plan
 from neartwin.queries.arithmetic import Arithmetic, Estimate, fieller
 from neartwin.releases.postprocess import column_of
+from neartwin.releases.release import Release
 from neartwin.releases.values import Statistic
 
 DRAWS = 600
@@ -293,3 +294,11 @@ def test_the_first_groups_say_which_of_them_are_told_apart(release):
     assert three.difference("Bonn", "Ulm").keys == (("Bonn less Ulm",),)
     assert nt.Release.from_json(three.difference("Bonn", "Ulm").to_json()) == three.difference("Bonn", "Ulm")
     assert len(three.top(9, "n")) == 3
+
+
+def test_a_difference_to_what_is_undefined_is_undefined_and_reads_back_equal(release):
+    one = replace(release["m"], values=(float("nan"), *release["m"].values[1:]), lower=(None,) * 3, upper=(None,) * 3)
+    whole = replace(release, statistics=(one,))
+    for made in (whole.difference("Ulm", "Bonn"), whole.ratio("Bonn", "Ulm")):
+        assert np.isnan(made["m"].values[0])
+        assert Release.from_json(made.to_json()) == made  # every NaN is one object, as tuples need to be equal

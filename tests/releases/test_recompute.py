@@ -179,6 +179,7 @@ def test_no_line_of_a_certificate_goes_unpaid_by_another_that_costs_less(held, i
     ]
     assert recompute(mine).agrees
     assert paid
+    assert not any("'shared'" in line for body in (mine, held["quantiles"]) for line in recompute(body).mechanisms)
     assert not recompute(more(mine, "mechanisms", *paid[:1] * 3)).agrees
     said = next(one for one in held["sampled mean"]["bounds"] if one["what"] == "sampling_rate")
     for rate, agrees in (("1/100", True), ("26/100", False)):

@@ -205,7 +205,7 @@ class Plan(ABC):
         if not self.compared:
             return found
         unknown = (None,) * len(found.keys)
-        return replace(found, columns=tuple(replace(one, lower=unknown, upper=unknown) for one in found.columns))
+        return replace(found, columns=tuple(replace(one, lower=unknown, upper=unknown, noise=None) for one in found.columns))
 
     def with_loss(self, engine: Engine, source: Source) -> tuple[Self, Mapping[str, Any] | None]:
         """Measure what limits take. First stages have been resolved before.

@@ -336,6 +336,7 @@ def compared(release: AnyTable, keys: tuple[object, object], word: str) -> AnyTa
         a, b = _groups(release, one, places)
         (first, second), ((low,), (high,)) = (one.values[place] for place in places), _bar(a, b, word)
         value = first - second if word == "less" else first / (second or math.inf)
+        value = value if math.isfinite(value) else math.nan  # always the same NaN
         known = a.half is not None and b.half is not None
         held = None if known else 1 - 2 * (1 - (one.confidence or release.confidence))
         what = f"{one.what}: {name}"

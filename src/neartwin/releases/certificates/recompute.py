@@ -390,7 +390,7 @@ def _payer(one: Mapping[str, Any], places: Sequence[tuple[str, Any]], *, shared:
     paired = re.sub(f"{start}(filled:.*): (false|NULL)$", r"\1\2: true", re.sub(f"{start}empty:", r"\1filled:", paired))
     if paired != name and (paired, one["parameters"]) in places and places.count((name, one["parameters"])) == 1:
         return f"paid with {paired!r}: each row is in one of them"
-    if shared and name != "shared" and not name.startswith(BESIDE):
+    if shared and "shared" in dict(places) and name != "shared" and not name.startswith(BESIDE):
         return "paid with 'shared', the noise of all measures under one norm"
     return ""
 
