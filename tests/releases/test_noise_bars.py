@@ -75,7 +75,7 @@ def test_prints_and_charts_have_both_where_the_bar_is_much_longer(asked):
     low, high = statistic.noise
     value, wide = statistic.values[0], high[0] - statistic.values[0]
     assert shown(statistic, 0) == f"{value:,.0f} ± {wide:,.0f} ({statistic.lower[0]:,.0f} to {statistic.upper[0]:,.0f})"
-    assert " is of the noise alone" in str(one)
+    assert "± before a bar: noise alone" in str(one)
     assert page(one).count('class="bar noise"') == 3
     near = replace(statistic, lower=low, upper=tuple(1.2 * (b - a) + a for a, b in zip(low, high, strict=True)))
     assert "±" not in shown(near, 0)

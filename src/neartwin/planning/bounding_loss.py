@@ -316,7 +316,7 @@ class LossStage:
             return f"{cut}. Changes of up to {up_to} add up to at most {much}{beyond('larger ones')}"
         low, high = found["rows"]
         rows = f"between {low:,} and {high:,}" if low else f"at most {high:,}"
-        more = f"more (over {found['beyond'] * (most + 1):,} {what}s)"
+        more = f"more (over {found['beyond'] * (most + 1):,})"
         return f"{cut}. Those with up to {most:,} {what}{'s' * (most > 1)} too many lose {rows} in all{beyond(more)}"
 
     def _amount(self, largest_values: float) -> str:

@@ -205,7 +205,9 @@ class Plan(ABC):
         if not self.compared:
             return found
         unknown = (None,) * len(found.keys)
-        return replace(found, columns=tuple(replace(one, lower=unknown, upper=unknown, noise=None) for one in found.columns))
+        return replace(
+            found, columns=tuple(replace(one, lower=unknown, upper=unknown, noise=None) for one in found.columns)
+        )
 
     def with_loss(self, engine: Engine, source: Source) -> tuple[Self, Mapping[str, Any] | None]:
         """Measure what limits take. First stages have been resolved before.
@@ -490,7 +492,7 @@ class QueryPlan(Plan):
             bars += f" As far as the headline says how many rows the limits took, the bars of {' and '.join(held)} hold them too."
         if clipped:
             bars += f" As far as it says what clipping took, those of {' and '.join(clipped)} hold it too."
-        bars += " A ± before such a bar is of the noise alone." * bool(held)
+        bars += " ± before a bar: noise alone." * bool(held)
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
             if biased:
