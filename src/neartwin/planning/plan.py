@@ -204,10 +204,8 @@ class Plan(ABC):
         found = self.noised([engine.aggregate(stage, salt=salt) for stage in self.stages], source)
         if not self.compared:
             return found
-        unknown = (None,) * len(found.keys)
-        return replace(
-            found, columns=tuple(replace(one, lower=unknown, upper=unknown, noise=None) for one in found.columns)
-        )
+        none = (None,) * len(found.keys)
+        return replace(found, columns=tuple(replace(one, lower=none, upper=none, noise=None) for one in found.columns))
 
     def with_loss(self, engine: Engine, source: Source) -> tuple[Self, Mapping[str, Any] | None]:
         """Measure what limits take. First stages have been resolved before.
