@@ -296,7 +296,7 @@ def test_the_first_groups_say_which_of_them_are_told_apart(release):
     assert len(three.top(9, "n")) == 3
 
 
-def test_a_difference_to_what_is_undefined_is_undefined_and_reads_back_equal(release):
+def test_a_difference_to_what_is_undefined_reads_back_equal(release):
     one = replace(release["m"], values=(float("nan"), *release["m"].values[1:]), lower=(None,) * 3, upper=(None,) * 3)
     whole = replace(release, statistics=(one,))
     for made in (whole.difference("Ulm", "Bonn"), whole.ratio("Bonn", "Ulm")):

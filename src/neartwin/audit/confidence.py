@@ -73,7 +73,7 @@ def upper_bound(hits: ArrayLike, runs: ArrayLike, *, confidence: Number) -> Floa
         Clopper, Pearson 1934.
 
     >>> float(upper_bound(3, 1000, confidence=0.975))
-    0.00874202323847...
+    0.00874202323848...
     >>> float(upper_bound(100, 100, confidence=0.975))
     1.0
     """
