@@ -383,10 +383,8 @@ def _radius(count: int, failure: float, *, normal: bool) -> float:
     squares = np.append(0.0, -np.diff(erfc(sizes / math.sqrt(2)) if normal else np.exp(-sizes)))
     frequencies = np.fft.rfft(squares, 2 * _SQUARES + 4 * count) ** count
     beyond = failure / 100 + 1e-9 - np.cumsum(np.fft.irfft(frequencies)) + squares.sum() ** count
-    known = np.append(
-        np.flatnonzero(beyond <= failure), math.ceil(count * most**2 / width)
-    )  # the last holds one by one
-    return math.sqrt(width * int(known[0]))
+    one_by_one = math.ceil(count * most**2 / width)
+    return math.sqrt(width * int(np.append(np.flatnonzero(beyond <= failure), one_by_one)[0]))
 
 
 _POINTS = 24

@@ -202,7 +202,7 @@ class GroupPlan(QueryPlan):
             name: split.leaves(released.keys, answer)
             for (name, split), answer in zip(self.splits.items(), cells, strict=True)
         }
-        return self.noisy(released, leaves, source)
+        return self.noisy(released, leaves, source, both=True)
 
     def without_measures(self) -> Aggregates:
         """The answer of a stage without measures, whose groups are public."""
@@ -225,13 +225,16 @@ class GroupPlan(QueryPlan):
         order, chosen = in_order(keys, self.selection.keeps(values[self.discovered_by], source=source))
         return ReleasedGroups(chosen, {name: exact[order] for name, exact in values.items()})
 
-    def noisy(self, released: ReleasedGroups, leaves: Mapping[str, WholeNumbers], source: Source) -> NoisyAnswer:
+    def noisy(
+        self, released: ReleasedGroups, leaves: Mapping[str, WholeNumbers], source: Source, *, both: bool = False
+    ) -> NoisyAnswer:
         """Add fresh noise to some groups, and compute their statistics.
 
         Args:
             released: The groups.
             leaves: (groups, cells) exact counts by the measure of each split.
             source: The source of noise.
+            both: Whether bars of the noise alone are wanted too, which a written table has no place for.
 
         Returns:
             The noisy rows.
@@ -248,7 +251,12 @@ class GroupPlan(QueryPlan):
         }
         if trees:
             sums |= {name: tree[0][:, 0] for name, tree in trees.items() if self.splits[name].stage.by_unit}
-        return NoisyAnswer(self.rows_of(released.keys), self.estimates(sums, trees))
+        found, context = self.estimates(sums, trees), self.context
+        if both and (context.lost or context.lost_groups or context.clipped):
+            kept = replace(context, lost=0, lost_groups=0, lost_each=inf, clipped=Fraction(0))
+            alone = replace(self, context=kept).estimates(sums, trees)
+            found = tuple(replace(one, noise=(near.lower, near.upper)) for one, near in zip(found, alone, strict=True))
+        return NoisyAnswer(self.rows_of(released.keys), found)
 
     def rows_of(self, groups: Sequence[Key]) -> tuple[Key, ...]:
         """The keys of the release's rows: one for each group, or for each group and bin of a histogram."""
@@ -272,20 +280,13 @@ class GroupPlan(QueryPlan):
         """
         numbers = NoisyNumbers(sums, trees)
         measured = max(self.context.lost, self.context.lost_groups), self.context.clipped
-        found = self._estimates(numbers, self.context, CONFIDENCE + LOSS_FAILURE * sum(map(bool, measured)))
-        if not any(measured):
-            return found
-        kept = replace(self.context, lost=0, lost_groups=0, lost_each=inf, clipped=Fraction(0))
-        alone = self._estimates(numbers, kept, CONFIDENCE)
-        return tuple(replace(one, noise=(near.lower, near.upper)) for one, near in zip(found, alone, strict=True))
-
-    def _estimates(self, numbers: NoisyNumbers, context: Context, confidence: float) -> tuple[Estimate, ...]:
+        confidence = CONFIDENCE + LOSS_FAILURE * sum(map(bool, measured))
         found = tuple(
             estimate
             for name, statistic in self.query.aggregates.items()
-            for estimate in statistic.estimate(name, numbers, context, confidence)
+            for estimate in statistic.estimate(name, numbers, self.context, confidence)
         )
-        if context.lost < inf:
+        if self.context.lost < inf:
             return found
         ends = (
             [[None if end in {inf, -inf} else end for end in side] for side in (one.lower, one.upper)] for one in found

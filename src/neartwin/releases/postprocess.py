@@ -384,8 +384,9 @@ def _in_both_bars(made: AnyTable, release: AnyTable, step: Callable[[AnyTable], 
     if all(map(is_, within, release.statistics)):
         return made
     pairs = zip(made.statistics, step(replace(release, statistics=within)).statistics, strict=True)
-    ends = (((one.lower, one.upper), (near.lower, near.upper), one) for one, near in pairs)
-    return replace(made, statistics=tuple(replace(one, noise=None if own == near else near) for own, near, one in ends))
+    own = [replace(one, noise=(near.lower, near.upper)) for one, near in pairs]
+    plain = (replace(one, noise=None) if one.noise == (one.lower, one.upper) else one for one in own)
+    return replace(made, statistics=tuple(plain))
 
 
 def _groups(release: StatisticsTable, one: Statistic, places: Sequence[int]) -> list[Estimate]:

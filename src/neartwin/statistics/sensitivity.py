@@ -147,10 +147,8 @@ def of_norm(
         The sensitivity, in parts of a grid unit.
     """
     both, apart = (1, 1) if neighbours is Neighbours.ADD_REMOVE else (2, 4 if signed else 2)
-    squared, cells = (
-        int(apart * levels * length**2),
-        both * levels * reach.groups_per_unit,
-    )  # of whole numbers, so rounded down
+    squared = int(apart * levels * length**2)  # of whole numbers, so rounded down
+    cells = both * levels * reach.groups_per_unit
     cell = isqrt(max(squared - 1, 0)) + 1  # rounded up: the others imply no less than the squared length
     return Sensitivity(cell * cells, cell, cells, why, squared)
 

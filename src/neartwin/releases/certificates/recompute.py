@@ -370,13 +370,15 @@ def _costs(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Loss, str]]
         if set(parameters) - FINER != names:
             raise UnknownError(f"the parameters {sorted(parameters)} of the law {law!r} are unknown here")
         costs.append(cost(Place(parameters, math.ceil(changed / both), changed)))
-    shared = {name: cost for (name, _), cost in zip(places, costs, strict=True)}.get("shared", Loss())
+    shared = {name: cost for (name, _), cost in zip(places, costs, strict=True)}.get("shared")
     payers = [_payer(one, places, shared=_within(cost, shared)) for one, cost in zip(listed, costs, strict=True)]
     return [(one, Loss() if why else cost, why) for one, cost, why in zip(listed, costs, payers, strict=True)]
 
 
-def _within(one: Loss, other: Loss) -> bool:
-    """Whether noise costs no more than other noise."""
+def _within(one: Loss, other: Loss | None) -> bool:
+    """Whether noise costs no more than other noise; not where there is none."""
+    if other is None:
+        return False
     pairs = (sum(one.pure), sum(other.pure)), (one.mu_squared, other.mu_squared), (one.rho, other.rho)
     return not one.ranges and all(own <= most for own, most in pairs)
 
@@ -390,7 +392,7 @@ def _payer(one: Mapping[str, Any], places: Sequence[tuple[str, Any]], *, shared:
     paired = re.sub(f"{start}(filled:.*): (false|NULL)$", r"\1\2: true", re.sub(f"{start}empty:", r"\1filled:", paired))
     if paired != name and (paired, one["parameters"]) in places and places.count((name, one["parameters"])) == 1:
         return f"paid with {paired!r}: each row is in one of them"
-    if shared and "shared" in dict(places) and name != "shared" and not name.startswith(BESIDE):
+    if shared and name != "shared" and not name.startswith(BESIDE):
         return "paid with 'shared', the noise of all measures under one norm"
     return ""
 
