@@ -32,9 +32,9 @@ def test_a_quotient_errs_little_more_than_with_the_best_limit(visits, tmp_path, 
         account = ledger.open(table, nt.pure(10**4))
 
         def error(question, **limits):
-            """The median error of 20 releases, each of a plan of its own, and the share of bars that hold."""
+            """The median error of 60 releases, each of a plan of its own, and the share of bars that hold."""
             off, held = [], []
-            for k in range(20):
+            for k in range(60):
                 made = account.plan(question, spend=nt.pure(f"1.000{k:02}"), **limits)
                 one = account.release(made, engine=engine)["y"]
                 off.append(np.nan_to_num(one.values) / truth - 1)
