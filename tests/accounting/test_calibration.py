@@ -7,6 +7,7 @@ import pytest
 
 from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
 from neartwin.accounting.calibration import largest_rate, least_noise, most_uses
+from neartwin.accounting.training import banded_factorization
 from neartwin.accounting.usage import cost, repeated
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, Laplace, Leak, Pure, SubsampledGaussian
@@ -73,6 +74,19 @@ def test_largest_rate_meets_its_target_and_is_1_if_all_may_take_part():
     assert found.value < found.beyond <= found.value * Fraction(10002, 10000)
     free = largest_rate(lambda rate: SubsampledGaussian(mu="0.1", rate=rate), approx(5, "1e-5"))
     assert (free.value, free.beyond) == (1, None)
+
+
+def test_largest_rate_goes_up_to_what_the_loader_allows():
+    def bands(rate):
+        return banded_factorization(noise_multiplier=1, rate=rate, bands=8, steps=800)
+
+    found = largest_rate(bands, approx(3, "1e-5"), tolerance="1e-4", most="1/8")
+    assert cost(bands(found.value)).epsilon("1e-5").upper <= 3 < cost(bands(found.beyond)).epsilon("1e-5").upper
+    free = largest_rate(bands, approx(300, "1e-5"), most="0.12")
+    assert (free.value, free.beyond) == (Fraction("0.12"), None)
+    for wrong in (0, "1.5", 1):
+        with pytest.raises(ParameterError, match=r"most|bands=8 times the rate 1"):
+            largest_rate(bands, approx(3, "1e-5"), most=wrong)
 
 
 @pytest.mark.parametrize(

@@ -190,13 +190,24 @@ def test_toeplitz_participation_is_the_worst_of_all_allowed():
 
 
 @pytest.mark.parametrize(
-    ("column", "b"), [(("0.3", "-0.6", "0.5"), 3), (("0.3", "-0.6", "0.5"), 2), (("0.2", "0.9"), 1)]
+    ("column", "b", "k", "attained"),
+    [
+        (("0.3", "-0.6", "0.5"), 3, 3, True),
+        (("0.3", "-0.6", "0.5"), 2, 3, False),
+        (("0.2", "0.9"), 1, 3, False),
+        (("1", "0.5", "0.9", "0.2", "0.1"), 2, 2, False),
+        (("1", "0.5", "0.9", "0.2", "0.1"), 2, 1, True),
+        (("1", "-0.5", "0.25"), 1, 2, False),
+        (("1", "0.5", "0.25", "0.25"), 1, 3, True),
+        (("1", "0.5", "0.9", "-0.2", "0", "0.1"), 6, 4, True),
+    ],
 )
-def test_encoders_of_any_signs_cost_what_gradients_of_any_signs_reach(column, b):
-    n, k = 6, 3
+def test_encoders_of_any_signs_cost_what_gradients_of_any_signs_reach(column, b, k, attained):
+    n = 6
     padded = [*column, *["0"] * (n - len(column))]
     encoder = np.array([[float(padded[i - j]) if i >= j else 0.0 for j in range(n)] for i in range(n)])
-    allowed = (s for m in (1, 2, 3) for s in combinations(range(n), m) if all(y - x >= b for x, y in pairwise(s)))
+    sizes = range(1, k + 1)
+    allowed = (s for m in sizes for s in combinations(range(n), m) if all(y - x >= b for x, y in pairwise(s)))
     worst = max(
         np.linalg.norm(encoder[:, list(steps)] @ np.array(signs))
         for steps in allowed
@@ -204,10 +215,13 @@ def test_encoders_of_any_signs_cost_what_gradients_of_any_signs_reach(column, b)
     )
     run = training.toeplitz_factorization(noise_multiplier=1, coefficients=padded, participations=k, separation=b)
     (mechanism,) = cost(run).cases[0].uses
-    assert float(mechanism.mu) >= worst * (1 - 1e-12)
-    assert (float(mechanism.mu) < worst * (1 + 1e-12)) == (
-        len(column) <= b
-    )  # attained for bands within the separation alone
+    assert isinstance(mechanism, UpperBound) != attained
+    mu = float((mechanism if attained else mechanism.of).mu)
+    assert mu >= worst * (1 - 1e-12)
+    assert not attained or mu == pytest.approx(worst, rel=1e-12)
+    true, stated = cost(Gaussian(mu=Fraction(worst))).epsilon("1e-5"), cost(run).epsilon("1e-5")
+    assert stated.lower <= true.upper * (1 + 1e-9)
+    assert true.lower * (1 - 1e-9) <= stated.upper
 
 
 def test_bands_and_trees_are_rounds_of_gaussians():

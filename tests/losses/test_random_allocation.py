@@ -11,7 +11,7 @@ from neartwin.accounting import training
 from neartwin.accounting.usage import cost
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, Laplace, RandomAllocation
-from neartwin.losses.families import random_allocation
+from neartwin.losses.families import random_choice
 from tests.oracles.allocation import convolved, delta
 
 FEW = 300  # nodes, for quick answers
@@ -19,10 +19,10 @@ FEW = 300  # nodes, for quick answers
 
 @pytest.fixture
 def few_nodes(monkeypatch):
-    monkeypatch.setattr(random_allocation, "NODES", FEW)
-    random_allocation.ratio.cache_clear()
+    monkeypatch.setattr(random_choice, "NODES", FEW)
+    random_choice.ratio.cache_clear()
     yield
-    random_allocation.ratio.cache_clear()
+    random_choice.ratio.cache_clear()
 
 
 @pytest.mark.parametrize(("mu", "steps"), [("1", 2), ("0.3", 3), ("2", 2), ("5", 2)])
@@ -41,7 +41,7 @@ def test_a_few_steps_cost_what_integration_over_their_noise_says(mu, steps, dire
 def test_laws_above_and_below_differ_from_the_truth_to_their_sides(few_nodes):
     """Means under Q of convex functions of R: the truth between the two laws, and neither law on the other's side."""
     truth = delta(1.0, 3, 1, 0.2, "remove")
-    low, high = (random_allocation.ratio(Fraction(1), 3, above=above) for above in (False, True))
+    low, high = (random_choice.ratio(Fraction(1), 3, above=above) for above in (False, True))
     at_low, at_high = (
         float(law.masses @ np.maximum(law.values / 3 - math.exp(0.2), 0.0)) + law.beyond / 3 for law in (low, high)
     )
@@ -62,7 +62,7 @@ def test_the_least_and_the_greatest_distance_are_narrow_too(few_nodes):
     for mu, steps in (("1e-6", 1), ("1e-6", 2), ("20", 1), ("20", 2)):
         found = (1 * RandomAllocation(mu=mu, steps=steps)).epsilon("1e-12", direction="remove")
         assert 0 < found.width < 0.01 * found.upper
-    masses = random_allocation.one(Fraction(1, 10**6), above=False).masses
+    masses = random_choice.one(Fraction(1, 10**6), above=False).masses
     assert masses.min() > 0
     assert masses.sum() == pytest.approx(1, abs=1e-12)
 
@@ -131,13 +131,13 @@ def test_allocations_are_known_to_a_thousandth(mu, steps, epochs, goal):
 @pytest.mark.parametrize("above", [False, True])
 def test_rounding_of_a_joined_law_is_within_its_bound(few_nodes, monkeypatch, above):
     """Masses of single cells against the same numbers added up exactly, at a block that several rows fill."""
-    monkeypatch.setattr(random_allocation, "BLOCK", 5 * FEW)
-    one = random_allocation.one(Fraction(1), above=above)
-    law = random_allocation.joined(one, one, 1.0, above=above)
+    monkeypatch.setattr(random_choice, "BLOCK", 5 * FEW)
+    one = random_choice.one(Fraction(1), above=above)
+    law = random_choice.joined(one, one, 1.0, above=above)
     value, weight = np.add.outer(one.values, one.values).ravel(), np.outer(one.masses, one.masses).ravel()
-    heavy = weight * (1 + value) > random_allocation.FAINT
+    heavy = weight * (1 + value) > random_choice.FAINT
     value, weight = value[heavy], weight[heavy]
-    ends = random_allocation.nodes(1.0, 2)
+    ends = random_choice.nodes(1.0, 2)
     cell = np.searchsorted(ends, value, side="right")
     exact = {place: math.fsum(weight[cell == place]) for place in np.unique(cell)}
     if above:  # its masses are split between the ends of cells, so hold them all together

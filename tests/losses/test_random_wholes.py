@@ -1,6 +1,6 @@
 """No truth lies outside of our intervals: random wholes at hostile parameters against an oracle that shares nothing with them.
 
-`make slow` asks fresh ones; `bench/bench_oracle.py` asks 5,000. The oracle sees an interval that is moved by its own width.
+`make slow` asks 5,000 fresh ones; `bench/bench_oracle.py` any number. The oracle sees an interval that is moved by its own width.
 """
 
 import secrets
@@ -116,13 +116,14 @@ def test_a_pair_that_reveals_has_levels():
 
 
 @pytest.mark.slow
-def test_fresh_wholes_hold_their_truth_and_near_misses_are_found():
+@pytest.mark.parametrize("part", range(20))
+def test_fresh_wholes_hold_their_truth_and_near_misses_are_found(part):
     seed = secrets.randbits(32)
-    found = swept(seed, 300)
-    print(f"seed {seed}: {found}")
+    found = swept(seed, 250)
+    print(f"part {part}, seed {seed}: {found}")
     assert found.faults == []
-    assert found.counts["without a truth"] <= 0.03 * 300
-    assert found.counts["near misses found"] >= 0.98 * found.counts["near misses"]
+    assert found.counts["without a truth"] <= 0.04 * 250
+    assert found.counts["near misses found"] >= 0.97 * found.counts["near misses"]
 
 
 def test_the_oracle_agrees_with_others_that_share_nothing_with_it():

@@ -408,6 +408,36 @@ def test_a_thousand_noises_at_a_rare_rate_lie_between_fewer_narrowly():
     assert whole.upper < answer(50).lower < 1.05 * whole.lower
 
 
+@pytest.mark.slow
+def test_two_hundred_noises_at_a_tiny_rate_are_known_to_ten_digits():
+    every = [5 * SubsampledGaussian(mu=Fraction(600 + 5 * k, 1000), rate="1e-5") for k in range(200)]
+    found = compose(every).epsilon("1e-9")
+    least, most = (1000 * SubsampledGaussian(mu=mu, rate="1e-5") for mu in ("0.6", "1.6"))
+    assert least.epsilon("1e-9").upper < found.lower <= found.upper < most.epsilon("1e-9").lower
+    assert found.upper - found.lower < 1e-9 * found.upper
+    delta = compose(every).delta(found.upper)
+    assert delta.lower <= 1e-9 <= delta.upper * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("mu", "rate", "count", "delta"),
+    [("1e-6", "1e-3", 100, "1e-5"), ("1e-7", "1e-5", 10**5, "1e-6"), ("1e-9", "0.5", 1000, "1e-6")],
+)
+def test_steps_that_hardly_differ_are_free_at_once(mu, rate, count, delta):
+    assert (count * SubsampledGaussian(mu=mu, rate=rate)).epsilon(delta).upper == 0
+
+
+@pytest.mark.parametrize("direction", ["remove", "add", "replace"])
+def test_steps_that_differ_a_little_more_than_delta_are_not_free(direction):
+    mu, rate, count = Fraction(1, 1000), Fraction(1, 100), 1
+    apart = math.erf(float(mu) * (2 if direction == "replace" else 1) / math.sqrt(8)) * float(rate)
+    whole = count * SubsampledGaussian(mu=mu, rate=rate)
+    assert whole.epsilon(apart * (1 + 1e-9), direction=direction).upper == 0
+    assert whole.epsilon(apart * (1 - 1e-6), direction=direction).lower > 0
+    many = 50 * SubsampledGaussian(mu=mu, rate=rate)
+    assert many.delta(0.0, direction=direction).lower < 50 * apart
+
+
 @pytest.mark.parametrize(
     ("least", "most", "rate", "delta"),
     [

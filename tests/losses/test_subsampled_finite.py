@@ -125,7 +125,7 @@ def test_samples_of_samples_are_one_and_other_mechanisms_are_refused():
     for wrong in (
         lambda: SubsampledFinite(base=Laplace(epsilon=1), rate="0.1"),
         lambda: SubsampledFinite(base=Geometric(epsilon=1), rate=1),
-        lambda: SubsampledFinite(base=DiscreteGaussian(sigma2=10**8), rate="0.1"),
+        lambda: SubsampledFinite(base=DiscreteGaussian(sigma2=10**10), rate="0.1"),
     ):
         with pytest.raises(ParameterError):
             wrong()

@@ -21,7 +21,7 @@ from neartwin import losses
 from neartwin.accounting import budgets
 from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.accounting.usage import AnyUsage, Cost, cost
-from neartwin.checks import made_of, non_negative, open_probability
+from neartwin.checks import made_of, non_negative, open_probability, positive, probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, float_below, rational, root_above
 from neartwin.losses import Composition, Gaussian, compose
@@ -395,21 +395,28 @@ def least_noise(
 
 
 def largest_rate(
-    spend: Callable[[Fraction], AnyUsage], target: Goal, *, neighbours: str = "add_remove", tolerance: Number = "1e-6"
+    spend: Callable[[Fraction], AnyUsage],
+    target: Goal,
+    *,
+    neighbours: str = "add_remove",
+    tolerance: Number = "1e-6",
+    most: Number = 1,
 ) -> Calibrated[Fraction]:
-    """The largest sampling rate in (0, 1] at which a spend meets a goal. `value` meets it.
+    """The largest sampling rate up to `most` at which a spend meets a goal. `value` meets it.
 
     Args:
-        spend: The usage at a rate, dearer at larger rates. Rate 1 must be allowed.
+        spend: The usage at a rate, dearer at larger rates.
         target: The goal.
         neighbours: "add_remove" or "replace_one".
         tolerance: The relative width of the search.
+        most: The largest rate that `spend` allows: for bands below 1 over their number, for cut batches below 1.
 
     Returns:
         The rate, with its cost.
 
     Raises:
         PrivacyError: Not even a rate of 2^-60 meets the goal.
+        ParameterError: `most` is not in (0, 1], or `spend` does not allow it.
 
     >>> from neartwin.accounting.budgets import approx
     >>> from neartwin.accounting.usage import repeated
@@ -417,10 +424,14 @@ def largest_rate(
     >>> steps = lambda q: repeated(SubsampledGaussian(mu=1, rate=q), 10_000)
     >>> bool(0.0099 < largest_rate(steps, approx("6.18771239", "1e-5"), tolerance="1e-3").value <= 0.01)
     True
+    >>> from neartwin.accounting.training import banded_factorization
+    >>> bands = lambda q: banded_factorization(noise_multiplier=1, rate=q, bands=8, steps=800)
+    >>> bool(0.00534 < largest_rate(bands, approx(3, "1e-5"), tolerance="1e-3", most="0.12").value < 0.00535)
+    True
     """
-    width = _width(spend, tolerance)
+    width, top = _width(spend, tolerance), positive(most=probability(most=rational(most=most)))
     search = _Search(lambda inverse: spend(1 / inverse), target, neighbours)
-    rate = _least(search, width, Fraction(1), "no sampling rate down to 2^-60", "add noise")
+    rate = _least(search, width, 1 / top, "no sampling rate down to 2^-60", "add noise")
     return Calibrated(1 / rate.value, None if rate.beyond is None else 1 / rate.beyond, rate.cost, rate.trials)
 
 
@@ -468,8 +479,8 @@ def most_uses(each: AnyUsage, target: Goal, *, neighbours: str = "add_remove") -
 
 
 def _least(search: _Search, width: Fraction, least: Fraction, what: str, remedy: str) -> Calibrated[Fraction]:
-    """The least value from `least` to 2^60 that meets the goal, from a first trial at 1."""
-    value, level = Fraction(1), 0
+    """The least value from `least` to 2^60 that meets the goal, from a first trial at 1 or `least`."""
+    value, level = max(least, Fraction(1)), 0
     tried: list[tuple[Fraction, float]] = []
     low: Fraction | None = None
     high: Fraction | None = None

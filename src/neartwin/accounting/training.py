@@ -83,6 +83,8 @@ def truncated_batches(
         largest: Records that a batch keeps, at most.
         records: Records of the larger data set.
         steps: Steps of the optimizer.
+
+    The lower end is of a loader that tells which batches it cuts; the upper end holds for all.
     """
     mu, share = _inverse(noise_multiplier), open_probability(rate=rational(rate=rate))
     size, whole = integer(at_least=1, largest=largest), integer(at_least=1, records=records)
@@ -219,25 +221,26 @@ def toeplitz_factorization(
 
     Args:
         noise_multiplier: The noise's standard deviation over the clipping norm.
-        coefficients: The encoder's first column, one number a step, the first above 0. The cost is attained where all after the
-            first b are 0, or where none is negative or above the one before. Else it is an upper bound.
+        coefficients: The encoder's first column, one number a step, the first above 0. The cost is attained by one
+            participation, where all after the first b are 0, or where none is negative or above the one before. Else the lower
+            end is 0.
         participations: Steps that one record is in, at most.
         separation: b, steps from one of them to the next, at least.
 
     Raises:
         ParameterError: The first coefficient is not above 0.
     """
-    mu, column = _inverse(noise_multiplier), [abs(rational(coefficients=one)) for one in coefficients]
-    if not column or rational(coefficients=coefficients[0]) <= 0:
+    mu, first = _inverse(noise_multiplier), [rational(coefficients=one) for one in coefficients]
+    if not first or first[0] <= 0:
         raise ParameterError("coefficients", coefficients, "must begin above 0")
-    every = integer(at_least=1, separation=separation)
-    if any(column[every:]):  # what overlaps is bounded by an encoder that never rises
-        column = list(accumulate(reversed(column), max))[::-1]
+    column, every = [abs(one) for one in first], integer(at_least=1, separation=separation)
     starts = range(0, len(column), every)[: integer(at_least=1, participations=participations)]
+    overlap = len(starts) > 1 and any(column[every:])
+    if overlap:  # what overlaps is bounded by an encoder that never rises
+        column = list(accumulate(reversed(column), max))[::-1]
     moved = [sum((column[t - start] for start in starts if start <= t), Fraction(0)) for t in range(len(column))]
-    return usages.AddRemove(
-        usages.repeated(losses.Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0)))), 1)
-    )
+    step = losses.Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0))))
+    return usages.AddRemove(usages.repeated(losses.UpperBound(of=step) if overlap and column != first else step, 1))
 
 
 def repeat_and_select(

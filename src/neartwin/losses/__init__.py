@@ -15,8 +15,8 @@ from neartwin.losses.families.gaussian import SubsampledGaussian as SubsampledGa
 from neartwin.losses.families.laplace import Laplace as Laplace
 from neartwin.losses.families.laplace import SubsampledLaplace as SubsampledLaplace
 from neartwin.losses.families.private_selection import PrivateSelection as PrivateSelection
-from neartwin.losses.families.public_choice import PublicChoice as PublicChoice
-from neartwin.losses.families.random_allocation import RandomAllocation as RandomAllocation
+from neartwin.losses.families.random_choice import PublicChoice as PublicChoice
+from neartwin.losses.families.random_choice import RandomAllocation as RandomAllocation
 from neartwin.losses.families.randomized_response import Approx as Approx
 from neartwin.losses.families.randomized_response import Leak as Leak
 from neartwin.losses.families.randomized_response import Pure as Pure

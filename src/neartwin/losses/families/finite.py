@@ -381,7 +381,7 @@ class FinitePair(PrivacyLoss):
         return FinitePairLaw(self.p, self.q) if direction in ("remove", "replace") else FinitePairLaw(self.q, self.p)
 
 
-MOST_OUTCOMES = 200_000
+MOST_OUTCOMES = 1_000_000
 
 
 Symmetric = Geometric | DiscreteGaussian | Staircase | RandomizedResponse | Pure
@@ -437,7 +437,7 @@ class SubsampledFinite(PrivacyLoss):
             rate: The probability with which each unit is in the sample; strictly between 0 and 1.
 
         Raises:
-            ParameterError: The rate is out of bounds, or the noise has more than 200,000 outcomes that matter.
+            ParameterError: The rate is out of bounds, or the noise has more than 1,000,000 outcomes that matter.
         """
         if not isinstance(base, self.bases):
             raise ParameterError("base", base, "must be a FinitePair, a response, or integer noise")
@@ -445,7 +445,8 @@ class SubsampledFinite(PrivacyLoss):
         if isinstance(base, DiscreteGaussian):
             wide = 2 * (FAR * math.sqrt(base.sigma2) + base.sensitivity)
         if wide > MOST_OUTCOMES:
-            raise ParameterError("base", base, f"has more than {MOST_OUTCOMES:,} outcomes that matter")
+            rule = f"has more than {MOST_OUTCOMES:,} outcomes that matter"
+            raise ParameterError("base", base, rule, remedy="round to larger units before the noise")
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "rate", open_probability(rate=sampling_rate(rate=rational(rate=rate))))
 

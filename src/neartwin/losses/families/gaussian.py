@@ -385,8 +385,10 @@ class SubsampledGaussianSum(NormalRatioSum):
         least, reach = (-count * math.log1p(-end) if end < 1 else math.inf for end in (below, above))
         bounded = MaximumLoss(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY))
         strip = Strip(float(mu), self.q, "replace" if direction == "replace_back" else direction)
-        # P and Q are equal unless the unit takes part
-        super().__init__(strip, count, bounded if direction == "add" else UNBOUNDED, min(count * above, 1.0))
+        # P and Q are equal unless the unit takes part, and then so far apart as two normal laws are
+        apart = math.erf(float(mu) / math.sqrt(8) * (1 if direction in ("remove", "add") else 2))
+        variation = min(count * above * apart * (1 + 1e-12), 1.0)
+        super().__init__(strip, count, bounded if direction == "add" else UNBOUNDED, variation)
         self.exact, self.shifts = (mu, rate), np.array([self.mu])
         self.odds = np.array([math.log(self.q / (1 - self.q))])
         self.shares = True

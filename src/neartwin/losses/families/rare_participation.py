@@ -28,7 +28,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray, halved
 from neartwin.losses.families import rare_slices
-from neartwin.losses.families.public_choice import ChoiceSum
+from neartwin.losses.families.random_choice import ChoiceSum
 from neartwin.losses.inversion import contour
 from neartwin.losses.inversion.contour import Bounds, Contour, ContourRule
 from neartwin.losses.inversion.contour_search import CONTOUR, NO_LINE, Answer, invert, narrow
@@ -174,7 +174,7 @@ class Reached(Summand):
         return parts + DIFFERENCE * frequencies
 
 
-MOST_LAWS = 100  # each keeps 2 MB of panels and takes 0.08 s
+MOST_LAWS = 250  # each keeps 2 MB of panels and takes 0.06 s
 STEEPNESS = 3.0  # of the shares, over mu
 # m of the bounds on what lies above the last rung
 POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
@@ -189,6 +189,7 @@ TOLERANCE, SHARE, SHORT = 1e-11, 2.0, 1 / 16
 NEAR = 0.5  # of the logarithm of a line's moduli: what a shorter period may cost
 ENOUGH = 1e-9  # relative width from which no line is built anew
 GUESSES, AGAIN, OFF = 60, 4, 0.05
+MOST_PLACES = 1 << 16  # of a law
 BELOW, LEAST = 10.0, -600.0  # of log delta: a first guess under the estimate at one saddle; what is asked at all
 
 
@@ -386,7 +387,10 @@ class Ladder:
             options = []
             for weight, one in law.choices:
                 steep = STEEPNESS * one.mu
-                u = np.arange(-12.0, max(self.place(one, self.top) + 12 / steep, 12.0), min(1 / 8, 0.5 / steep))
+                last, step = max(self.place(one, self.top) + 12 / steep, 12.0), min(1 / 8, 0.5 / steep)
+                if last > MOST_PLACES * step:
+                    raise NoCertificateError
+                u = np.arange(-12.0, last, step)
                 atoms = one.law(u, float(u[1] - u[0]))
                 options.append((one, steep, u, atoms.log_masses + weight, atoms.losses))
             masses, at = (np.concatenate([one[i] for one in options]) for i in (3, 4))

@@ -30,7 +30,7 @@ def _least(log_mgf: LogMgf, value: Callable[[float, float], float]) -> float:
         k = log_mgf(s)
         return value(s, k) if math.isfinite(k) else math.inf
 
-    grid = np.linspace(math.log(1e-4), math.log(1e6), 47)
+    grid = np.linspace(math.log(1e-4), math.log(1e9), 61)
     values = [function(float(x)) for x in grid]
     j = int(np.argmin(values))
     low, high = float(grid[max(j - 1, 0)]), float(grid[min(j + 1, len(grid) - 1)])
