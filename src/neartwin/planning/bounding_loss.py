@@ -285,7 +285,7 @@ class LossStage:
 
     def _words(self, found: dict[str, Any], all_: float, *, some: bool) -> str:
         """The statement in words. all_: about how many units there are. some: whether some surely lose something."""
-        units = f"units ({self.stage.table.unit_name})"
+        units = f"units ({self.stage.table.unit_name})" if isinstance(self.stage.table.unit, str) else "rows"
         what, most = self.noun, found["each"]
 
         share = found["beyond"] / max(all_, 1.0)

@@ -318,8 +318,8 @@ def bounded_plan(
         The plan. Its digest is that of the question at the whole spend, unless `limits` says the share of the measurement.
     """
     whole = _bounded_plan(query, spend, limits, importance)
-    share, table = limits.loss_share, query.table
-    if share == 0 or not isinstance(table.unit, str) or not whole.can_cut:
+    share = limits.loss_share
+    if share == 0 or not whole.can_cut:
         return whole
     usual = LOSS_OF_EPSILON if isinstance(spend, Pure | Approx) else LOSS_OF_SQUARES
     first, rest = split_budget(spend, usual if share is None else rational(loss_share=share))

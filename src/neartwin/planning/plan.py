@@ -376,7 +376,7 @@ class QueryPlan(Plan):
             "asked": {name: statistic.record for name, statistic in self.query.aggregates.items()}
         }
         form |= (self.asked or self)._measured()  # noqa: SLF001 - its own
-        if self.asked is None and (self.loss or (self.can_cut and isinstance(self.query.table.unit, str))):
+        if self.asked is None and (self.loss or self.can_cut):
             form["loss"] = self.loss and self.loss.mechanism.record  # None: nothing is measured, as was asked
         for stage in self.first_stages:
             form |= stage.record(self)
@@ -486,15 +486,15 @@ class QueryPlan(Plan):
         clipped = [name for name in held if measured and asked[name].summed_value(table) is not None]
         values = {name: one.summed_value(table) for name, one in asked.items() if one.clip_bounds(table)}
         biased = [name for name in values if asked[name].moved_by_clips]
-        if held:
+        if held and not table.one_row:
             bars += f" As far as the headline says how many rows the limits took, the bars of {' and '.join(held)} hold them too."
         if clipped:
             bars += f" As far as it says what clipping took, those of {' and '.join(clipped)} hold it too."
         bars += " ± before a bar: noise alone." * bool(held)
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
-            if biased:
-                rows += " The bias of clipping is not in the bars, and unknown."
+            if out := [name for name in biased if name not in clipped]:
+                rows += f" The bias of clipping is not in the bars of {' and '.join(out)}, and unknown."
             return (bars, rows, *table.clipped, *self._notes_of_answers(), *self._left_out())
         words = f"Bounded: {self.bounding}; rows without a unit are left out."
         if self.loss is not None and not measured:  # no summed value can be clipped

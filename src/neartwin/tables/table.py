@@ -480,10 +480,10 @@ class Table:
 
     @property
     def one_row(self) -> bool:
-        """Whether no unit has two rows, because they are computed as one row a unit."""
+        """Whether no unit has two rows: each row is one, or they are computed as one row a unit."""
         within = self.per_unit
         alone = within is not None and set((within.by or {}).values()) == {within.table.unit}
-        return alone and not self.joins and self.period is None
+        return isinstance(self.unit, RowUnit) or (alone and not self.joins and self.period is None)
 
     @property
     def unit_kind(self) -> ColumnType:

@@ -252,7 +252,10 @@ def _counted(
     known = shared is not None and shared.summed and not by
     as_they_are = known or (shared is not None and by == [*group_names(own), *_coarse(own)])
     numbers: list[exp.Expr] = [exp.column(f"s_{column}") for column in columns] or [exp.column("n")]
-    if shared is None:
+    unit = ["u"] if isinstance(own.table.unit, str) else []
+    if not unit:  # each row is one
+        numbers, as_they_are = [exp.column(column) for column in columns], True
+    elif shared is None:
         numbers = [exp.Sum(this=exp.column(column)) for column in columns] or [exp.Count(this=exp.Star())]
     elif not as_they_are:
         numbers = [sql.as_bigint(exp.Sum(this=number)) for number in numbers]
@@ -266,7 +269,7 @@ def _counted(
     if sizes.power == 2 or stage.norm is not None:
         square = exp.column("nn" if sizes.power else "g") if added else total.copy() * total.copy()
         found.append(sql.named(square, "nn"))
-    query = sql.selected(BY_UNIT if known else source, "u", *by, *found)
+    query = sql.selected(BY_UNIT if known else source, *unit, *by, *found)
     return query if as_they_are else sql.grouped(query, "u", *by)
 
 

@@ -240,6 +240,27 @@ def profiles(side: DirectedComposition, sure: float, *, above: bool) -> Profile:
     return bounds
 
 
+@lru_cache(maxsize=16)  # both sides of both directions look at the same
+def seen(run: Composition, direction: Direction, floor: float, tolerance: float, *, above: bool) -> Sampled | None:
+    """The profile of a run without what is surely revealed; None where it does not end.
+
+    Args:
+        run: The run.
+        direction: Which data set P is the law of.
+        floor: A delta that is not looked into.
+        tolerance: The width of its profile.
+        above: Whether bounds from below may be those of another mechanism at each eps.
+    """
+    side = DirectedComposition.of(run.uses, direction)
+    sure = 0.0 if side.lower is None else side.lower.infinity[0]
+    beyond = min(side.delta(np.array([FAR]))[1][0] * (1 + 1e-6) + floor, 1.0)
+    top = side.upper.top if side.complete and side.upper is not None else UNBOUNDED
+    reach = min(side.epsilon(beyond, beyond).upper, top.least * (1 - FINEST) or math.inf)
+    if not reach < FAR:
+        return None
+    return sampled(profiles(side, sure, above=above), max(reach, FINEST), tolerance) if reach > 0 else NO_LOSS
+
+
 @lru_cache(maxsize=32)  # every eps asks for the same
 def outcomes(run: Composition, direction: Direction, floor: float, tolerance: float, *, above: bool) -> Outcomes | None:
     """A law on one side of a run; None where nothing but 1 lies above.
@@ -251,20 +272,17 @@ def outcomes(run: Composition, direction: Direction, floor: float, tolerance: fl
         tolerance: The width of its profile.
         above: Whether it bounds from above.
     """
-    side = DirectedComposition.of(run.uses, direction)
-    sides, seen = (side, side.reverse), []
-    sure = [0.0 if one.lower is None else one.lower.infinity[0] for one in sides]
-    for one, own in zip(sides, sure, strict=True):
-        beyond = min(one.delta(np.array([FAR]))[1][0] * (1 + 1e-6) + floor, 1.0)
-        top = one.upper.top if one.complete and one.upper is not None else UNBOUNDED
-        reach = min(one.epsilon(beyond, beyond).upper, top.least * (1 - FINEST) or math.inf)
-        if not reach < FAR:
+    side, both = DirectedComposition.of(run.uses, direction), []
+    sides = side, side.reverse
+    for one in sides:
+        found = seen(run, one.direction, floor, tolerance, above=above or one.profile_below is one.lower)
+        if found is None:
             return None
-        found = sampled(profiles(one, own, above=above), max(reach, FINEST), tolerance) if reach > 0 else NO_LOSS
-        if above and 0 < reach < top.loss < FAR:
-            found = Sampled(*(np.append(x, y) for x, y in zip(found, (top.loss, 0.0, 0.0), strict=True)))
-        seen.append(found)
-    return law(seen, sure, above=above)
+        top = one.upper.top.loss if one.complete and one.upper is not None else math.inf
+        if above and found.eps[-1] < top < FAR and found is not NO_LOSS:
+            found = Sampled(*(np.append(x, y) for x, y in zip(found, (top, 0.0, 0.0), strict=True)))
+        both.append(found)
+    return law(both, [0.0 if one.lower is None else one.lower.infinity[0] for one in sides], above=above)
 
 
 @lru_cache(maxsize=16)
