@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neartwin import noise
-from neartwin.noise import kernel
+from neartwin.noise import lookup_table
 from neartwin.noise.exponentials import exp_floats, loss
 from neartwin.noise.keyed import _Streams
 from neartwin.noise.layouts import RealBlocks, Single
@@ -122,7 +122,7 @@ def test_arrays_and_integers_read_the_same_bits_as_the_same_values(name, scale, 
     table = build(recipe_of(name, scale, few), **forced)
     rows = [f"{name} {scale} {i}".encode() for i in range(1500)]
     by_arrays = np.empty(len(rows), np.int64)
-    kernel.fill(table, by_arrays, _Streams(b"key", rows))
+    lookup_table.fill(table, by_arrays, _Streams(b"key", rows))
     by_integers = _Streams(b"key", rows)
     assert by_arrays.tolist() == [draw(table, by_integers, row) for row in range(len(rows))]
 
@@ -132,7 +132,7 @@ def test_draws_fit_with_the_rare_branches_forced(name, scale):
     sampler, oracle, parameter = setting(name, scale)
     table = build(sampler.law.recipe, **FORCED)
     draws = np.empty(60_000, np.int64)
-    kernel.fill(table, draws, Fresh(noise.ScriptedSource(f"forced {name} {scale}".encode())))
+    lookup_table.fill(table, draws, Fresh(noise.ScriptedSource(f"forced {name} {scale}".encode())))
     fit = Fit(oracle(parameter)).add(draws)
     assert fit.p_value() > THRESHOLD
     assert fit.p_value(oracle(setting(name, scale * Fraction(11, 10))[2])) < THRESHOLD
@@ -183,11 +183,11 @@ def test_a_rim_on_its_edge_is_decided_by_further_bits(name):
                 1 - mp.exp(-real(smooth.fall(layout.length, h, Fraction(1))))
             )
             edge = int(mp.floor(ratio * 2 ** (52 + 64)))
-            point = kernel.RimPoint(h, place, bits, edge >> 64)
+            point = lookup_table.RimPoint(h, place, bits, edge >> 64)
             for step, taken in ((-2, False), (2, True)):
                 further = (edge + step) & (2**64 - 1)
                 stream = Words(*((further, 0) if is_real else (further,)), *([0] * 8))
-                assert kernel.rim_taken(table, point, stream, 0) is taken
+                assert lookup_table.rim_taken(table, point, stream, 0) is taken
                 assert len(stream.words) < 9  # it did ask
 
 
@@ -204,7 +204,7 @@ def test_a_real_rim_point_waits_for_the_bits_of_its_place(name):
         v = int((loss_at[0] + loss_at[1]) / 2 / loss_at[2] * 2**52)
         for further, taken in ((1, True), (2**64 - 1, False)):  # q at the inner end of what is known, or at the outer
             stream = Words(5, further)
-            assert kernel.rim_taken(table, kernel.RimPoint(h, place, 4, v), stream, 0) is taken
+            assert lookup_table.rim_taken(table, lookup_table.RimPoint(h, place, 4, v), stream, 0) is taken
             assert not stream.words
 
 
@@ -240,7 +240,7 @@ def test_offsets_of_owned_cells_are_even_on_both_sides():
         table = build(setting(name, Fraction(1000))[0].law.recipe)
         length = int(table.recipe.layout.length)
         draws = np.empty(10**6, np.int64)
-        kernel.fill(table, draws, Fresh(noise.ScriptedSource(b"sides")))
+        lookup_table.fill(table, draws, Fresh(noise.ScriptedSource(b"sides")))
         first = 0 if name == "geometric" else 1  # the rounded zero cell is shared by both sides
         for side in (draws[draws >= first], -draws[draws < 0] - (name == "geometric")):
             near = side[side < first + 8 * length]

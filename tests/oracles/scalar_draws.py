@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from neartwin.noise.kernel import V_BITS, RimPoint, rim_taken
 from neartwin.noise.layouts import POSITION_BITS, RealBlocks
-from neartwin.noise.lookup_table import CELL_BITS, Table
+from neartwin.noise.lookup_table import CELL_BITS, V_BITS, RimPoint, Table, rim_taken
 from neartwin.noise.streams import Stream
 
 
@@ -30,7 +29,7 @@ def attempt(table: Table, stream: Stream, row: int) -> int | None:
 
 
 def _settle(table: Table, cell: int, stream: Stream, row: int) -> int | None:
-    """A proposal whose cell is not owned; as `kernel.settle` for one row, without a single float."""
+    """A proposal whose cell is not owned; as `lookup_table.settle` for one row, without a single float."""
     layout, kept = table.recipe.layout, table.boundary_bits - CELL_BITS
     first, place, v = (int(word) for word in stream.take(np.array([row]), 3)[:, 0])
     entry = table.resolve((cell << kept) | (first >> (64 - kept)), stream, row)

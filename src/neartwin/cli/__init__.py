@@ -16,8 +16,8 @@ import click
 import neartwin
 
 _MODULES = {  # of the commands; a command imports its own alone, which saves a third of a second or more
-    "query": "query",
-    "plan": "query",
+    "query": "tables",
+    "plan": "tables",
     "import": "tables",
     "check": "tables",
     "ledger": "ledger",

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.noise import kernel
 from neartwin.noise.coins import below, coin
 from neartwin.noise.densities import Exponential
 from neartwin.noise.exponentials import Bounds, exp_neg
 from neartwin.noise.layouts import WIDEST_OFFSET, Blocks, Recipe, on_integers
-from neartwin.noise.lookup_table import build
+from neartwin.noise.lookup_table import build, fill
 from neartwin.noise.streams import Rows, Stream, Subset
 
 
@@ -51,7 +50,7 @@ class Tabulated(Law):
 
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
         """Draw with the array kernel."""
-        kernel.fill(build(self.recipe), out, stream)
+        fill(build(self.recipe), out, stream)
 
     def for_few(self) -> Law:
         """Longer blocks, four times: a quarter of the table, and four times as many draws that need a test."""
