@@ -487,6 +487,34 @@ def test_bars_hold_the_statistic_of_all_rows_once_the_loss_is_measured(kind, spe
     assert np.sum(blind) < 0.8 * cells  # without the measurement
 
 
+@pytest.mark.parametrize("kind", [kind for kind in RAW if kind.startswith("clipped")])
+def test_bars_hold_the_raw_statistic_where_each_row_is_a_unit(kind, tmp_path):
+    """They were around the clipped one, and nothing was said of it."""
+    statistic, truth = RAW[kind]
+    rows, _ = many_and_dear(1_500)
+    columns = {"paid": nt.bounds(0, 10)}
+    table = nt.table(pa.table({"paid": rows["paid"]}), unit=nt.ROW, name="visits", columns=columns)
+    holds, blind = [], []
+    with nt.open_ledger(tmp_path / "b.db") as book:
+        account = book.open(table, nt.pure(500))
+        for limits, found in ((Limits(), holds), (nt.limits(loss_share=0), blind)):
+            asked = account.plan(table.agg(y=statistic), spend=nt.pure(2), limits=limits)
+            for _ in range(20):
+                release = account.release(asked)
+                ends = np.array([release["y"].lower[0], release["y"].upper[0]], float)  # NaN: open
+                found.append(not (ends[0] > truth(rows["paid"]) or ends[1] < truth(rows["paid"])))
+            said = "Clipping paid to [1, 4] changes values of about"
+            assert (said in release.headline) is (found is holds)
+            assert ("of rows, at most" in release.headline) is (found is holds)
+            unknown = "The bias of clipping is not in the bars of y"
+            assert (unknown in str(release)) is (found is blind or kind == "clipped variance")
+    assert sum(holds) > 16
+    assert sum(blind) < 10
+    assert plan(table.agg(n=nt.count()), spend=nt.pure(2), limits=Limits()).loss is None  # no row is cut
+    both = plan(table.agg(y=statistic, n=nt.count()), spend=nt.pure(2), limits=Limits()).loss
+    assert [name for name, _ in both.mechanisms()] == ["what clipping changes"]
+
+
 def test_one_row_a_unit_needs_no_limit_and_no_measurement(tmp_path):
     """A subquery by person has one row of each: known from the text, so nothing is chosen, measured or said of it."""
     rows, visited, _ = visits(3_000)
@@ -590,11 +618,21 @@ def test_headline_names_the_statistics_whose_bars_nothing_bounds(tmp_path):
         account = ledger.open(table, nt.pure(300))
         query = table.agg(n=nt.count(), v=nt.variance("paid"), r=nt.correlation("paid", "n"))
         release = account.release(account.plan(query, spend=nt.pure(100), limits=nt.limits(rows=4)))
-    assert (
-        "The bars of r exceed the values: give bounds that fit the values, or ask with a larger budget."
-        in release.headline
-    )
-    assert "The bars of v are open: nothing bounds how far off these are." in release.headline
+        remedy = "give bounds that fit the values, or limits that nobody exceeds with loss_share=0, or a larger budget."
+        assert f"The bars of r exceed the values: {remedy}" in release.headline
+        assert f"The bars of v are open, as nothing bounds how far off these are: {remedy}" in release.headline
+
+        def headline(spend, statistic="COUNT(*)", **limits):
+            asked = nt.from_sql(f"SELECT {statistic} AS n FROM payments", table)
+            return account.release(account.plan(asked, spend=nt.pure(spend), limits=nt.limits(**limits))).headline
+
+        fewer = "give limits that nobody exceeds with loss_share=0, or a larger budget."
+        assert headline("0.01", rows=60).endswith(f" The bars of n have no upper end: {fewer}")
+        assert headline("0.0001", rows=60, loss_share=0) == "The bars of n exceed the values: give a larger budget."
+        assert headline(1, "SUM(clip(n - 2, -2, 2))", rows=1).endswith(
+            "give limits that nobody exceeds with loss_share=0, or bounds that fit the values, or a larger budget."
+        )
+        assert "bars of n " not in headline(50, rows=4)  # the near miss
 
 
 def test_a_headline_says_so_where_all_units_are_cut(tmp_path):

@@ -43,6 +43,20 @@ def test_open_end_over_time_is_dashed_to_the_edge(release):
     assert 'class="bar open"' not in "".join(charts(release)[0].parts)
 
 
+def test_the_noise_beyond_open_ends_stays_in_the_picture(release):
+    (one,), of = release.statistics, len(release.keys)
+    wide = replace(one, lower=(None,) * of, upper=(None,) * of, noise=((-90.0,) * of, (120.0,) * of))
+    over_days = charts(replace(release, statistics=(wide,)))
+    named = charts(replace(release, group_columns=("a", "b"), statistics=(wide,)))
+    for drawn in (over_days[0], named[0]):
+        parts = "".join(drawn.parts)
+        low, high = (0, drawn.height) if drawn is over_days[0] else (0, drawn.width)
+        ends = re.findall(r'class="bar noise" x1="([-\d.]+)" y1="([-\d.]+)" x2="([-\d.]+)" y2="([-\d.]+)"', parts)
+        assert ends
+        along = [float(end) for x1, y1, x2, y2 in ends for end in ((y1, y2) if drawn is over_days[0] else (x1, x2))]
+        assert low < min(along) < max(along) < high
+
+
 def test_many_groups_stay_in_their_own_order(release):
     keys, (one,) = tuple((f"town {place}",) for place in range(50)), release.statistics
     many = tuple(place % 7 for place in range(50))

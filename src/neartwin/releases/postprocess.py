@@ -35,8 +35,8 @@ _OWN, _ROUNDING = 1e-6, 1e-15  # relative differences that are rounding: of bars
 _KINDS = {bool: ColumnType.BOOLEAN, int: ColumnType.INTEGER, str: ColumnType.TEXT, date: ColumnType.DATE}
 _MOST_PAIRS = 10  # of neighbours in an order, in words
 _CHOSEN = (
-    "Groups were kept or ordered by their noisy values: a value that was chosen for being large is likely to be too large, "
-    "and its bar holds as stated only for groups picked beforehand."
+    "Groups were kept or ordered by their noisy values: one chosen for being large is likely too large, and bars hold for "
+    "groups picked beforehand."
 )
 
 

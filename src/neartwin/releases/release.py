@@ -46,15 +46,16 @@ class Release(StatisticsTable):
     @property
     def headline(self) -> str:
         """Noisy numbers in conditions, the loss to limits and clipping, statistics that noise drowns, open bars; or empty."""
-        clipped = "clipped" in (self.loss or {})
-        said = [f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{' each' * clipped})"] if self.loss else []
+        lost = self.loss or {}
+        each = " each" * ("clipped" in lost)
+        said = [f"{lost['says']} ({lost['confidence']:.0%} sure{each})"] if lost else []
         told = str(self.provenance.method.get("question", {}).get("conditions"))
         if compared := [f"{one.name} = {shown(one, 0)}" for one in self.asked_first if one.values and one.name in told]:
             said.insert(
                 0,
                 f"Rows were compared with {', '.join(compared)}; no bar holds how far off that is. Write a number for bars.",
             )
-        said += [note for note in self.notes if note.endswith(UNHELD) or note.startswith("For $")]
+        said += [note for note in self.notes if note.endswith(UNHELD) or note.startswith(("For $", "Groups were kept"))]
         said += ["No group was found: give keys, or ask for fewer groups."] * (self.discovered and not self.keys)
         bars = [(one, median(one.half_widths() or [0.0])) for one in self.statistics]
         to_0 = [
@@ -63,11 +64,21 @@ class Release(StatisticsTable):
             if one.kind is ColumnType.NUMBER and min([end or 0 for end in one.lower] or [0]) <= 0
         ]
         if drowned := [one.name for one, bar in to_0 if np.nanmax(np.abs(one.values), initial=0) < bar < math.inf]:
-            fit = "give bounds that fit the values, or " * clipped
-            said.append(f"The bars of {' and '.join(drowned)} exceed the values: {fit}ask with a larger budget.")
-        if unbounded := [one.name for one, bar in bars if bar == math.inf]:
-            said.append(f"The bars of {' and '.join(unbounded)} are open: nothing bounds how far off these are.")
+            said.append(f"The bars of {' and '.join(drowned)} exceed the values: give {self._remedy}.")
+        for whole, says in (True, "are open, as nothing bounds how far off these are"), (False, "have no upper end"):
+            if names := [one.name for one, bar in bars if bar == math.inf and (None in one.lower) is whole]:
+                said.append(f"The bars of {' and '.join(names)} {says}: give {self._remedy}.")
         return " ".join(said)
+
+    @property
+    def _remedy(self) -> str:
+        """What makes long bars shorter, the largest part of them first: clipping, limits, noise."""
+        lost = self.loss or {}
+        rows, changed = lost.get("rows", (0, 0))[1], lost.get("clipped", {}).get("amount", 0)
+        fit = (math.inf if rows is None else rows, "limits that nobody exceeds with loss_share=0")
+        sizes = (changed, "bounds that fit the values"), fit
+        found = [remedy for size, remedy in sorted(sizes, reverse=True) if size]
+        return ", or ".join([*found, "a larger budget"])
 
     def having(self, condition: str) -> "Release":
         """The groups whose noisy values meet a condition. It costs nothing.
@@ -341,15 +352,17 @@ class Release(StatisticsTable):
     def __str__(self) -> str:
         text = aligned(self.lines(range(len(self))[:MOST_LINES]), len(self.group_columns))
         more = [f"... {len(self) - MOST_LINES} more groups"] if len(self) > MOST_LINES else []
-        notes = [note for note in self.notes if not note.endswith(UNHELD)]
-        return "\n".join(filter(None, [self.headline, *text, *more, str(self.guarantee), *notes]))
+        headline = self.headline
+        notes = [note for note in self.notes if note not in headline]
+        return "\n".join(filter(None, [headline, *text, *more, str(self.guarantee), *notes]))
 
     def _repr_html_(self) -> str:
         table = html_table(self.lines(range(len(self))[:100]), len(self.group_columns))
         more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes if not note.endswith(UNHELD))
-        first, dot, rest = map(escape, self.headline.partition(". "))
+        headline = self.headline
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes if note not in headline)
+        first, dot, rest = map(escape, headline.partition(". "))
         top = f"<p><b>{first}{dot}</b>{rest}</p>" if first else ""
         return f"{top}{table}{more}{promise}<ul>{notes}</ul>"
 

@@ -91,7 +91,8 @@ def charts(release: Release, *, name: str = "chart") -> list[Drawing]:
     alike = len({one.what for one in release.statistics}) < len(release.statistics)
     for one in (one for one in release.statistics if one.kind is ColumnType.NUMBER):
         known = {i for i in places if not math.isnan(one.values[i])}
-        ends = [end for i in known for end in (one.values[i], one.lower[i], one.upper[i]) if end is not None]
+        ends = [(one.values[i], one.lower[i], one.upper[i], *noise_bar(one, i)) for i in known]
+        reach = [end for of in ends for end in (0.0, *of) if end is not None]
         column = one.what.startswith("histogram(")
         for group, every in series.items():
             shown = [i for i in every if i in known]
@@ -112,8 +113,9 @@ def charts(release: Release, *, name: str = "chart") -> list[Drawing]:
                 drawings.append(bars(values, name=own, title=title, spoken=spoken))
                 continue
             days: list[Any] = [release.keys[i][time] for i in shown]
-            reach = min(0.0, *ends), max(0.0, *ends)
-            drawings.append(over_time(days, values, reach=reach, name=own, title=title, spoken=spoken))
+            drawings.append(
+                over_time(days, values, reach=(min(reach), max(reach)), name=own, title=title, spoken=spoken)
+            )
     return drawings
 
 

@@ -346,7 +346,7 @@ def bars(values: Sequence[Bar], *, name: str, title: str, spoken: str) -> Drawin
     """
     row, top, left, width = 26.0, 10.0, 126.0, 270.0  # labels stand left of the axis
     bottom = top + row * len(values)
-    places = [x for one in values for x in (one.value, one.lower, one.upper) if x is not None]
+    places = [x for one in values for x in (one.value, one.lower, one.upper, *one.noise) if x is not None]
     low, high = min(0.0, *places), max(0.0, *places)
     room = 0.1 * (high - low)  # for the arrows of open ends
     low -= room * any(one.lower is None for one in values)
