@@ -200,7 +200,7 @@ def _mixed(pairs: Sequence[Pair | None], weights: Sequence[Fraction]) -> Pair | 
     return ChoicePair(tuple(known)) if len(known) == len(pairs) else None
 
 
-NODES = 1900  # of the law of one sum
+NODES = 2300  # of the law of one sum
 REACH = 11.5  # deviations of the noise that nodes reach; beyond is a probability of 1e-30
 FAINT = 1e-40  # a pair of values of no more probability, under Q and under P, is put at 0 and at infinity
 LEAST = 1e-300  # a mass below it is raised to it above, and left out below
