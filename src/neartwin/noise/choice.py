@@ -15,10 +15,9 @@ from neartwin.checks import integer, non_negative, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 from neartwin.noise.coins import Bits, below, coin, exp_coins, rational_bounds
-from neartwin.noise.source import SYSTEM, Source
+from neartwin.noise.source import I64, SYSTEM, Source
 from neartwin.noise.streams import Fresh, Rows
 
-I64 = NDArray[np.int64]
 Shape = int | tuple[int, ...]
 
 

@@ -12,12 +12,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
+from neartwin.noise.exponentials import F64, Bounds, exp_neg, log2_floor
 
-from neartwin.noise.exponentials import Bounds, exp_neg, log2_floor
-
-F64 = NDArray[np.float64]
 _REST = 44  # weights are listed down to 2**-(bits - 44): 2**-68 for a table, whose boundaries have 64 bits
 
 

@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from neartwin.errors import ParameterError
 from neartwin.noise.exponentials import exp_neg, loss
 from neartwin.noise.layouts import POSITION_BITS, RealBlocks, Recipe
-from neartwin.noise.source import U64
+from neartwin.noise.source import I64, U64
 from neartwin.noise.streams import Rows, Stream
 
 CELL_BITS = 15
@@ -281,7 +281,6 @@ def rim_taken(table: Table, point: RimPoint, stream: Stream, row: int) -> bool:
             place, bits = (place << 64) | stream.more(row), bits + 64
 
 
-I64 = NDArray[np.int64]
 CHUNK = 1 << 15  # words, cell numbers, table and output of one chunk stay in the second-level cache together
 SETTLED = 1 << 18  # draws whose undecided ones are settled at once: that takes many small steps, whatever their number
 

@@ -30,10 +30,9 @@ from neartwin.exact import Number, rational
 from neartwin.noise.densities import Exponential, Gaussian
 from neartwin.noise.distributions import Law, Staircase, Tabulated
 from neartwin.noise.layouts import on_integers, rounded
-from neartwin.noise.source import SYSTEM, Source
+from neartwin.noise.source import I64, SYSTEM, Source
 from neartwin.noise.streams import Fresh
 
-I64 = NDArray[np.int64]
 Shape = int | tuple[int, ...]
 
 SINGLES = 4096  # single values drawn at once: enough that the time of drawing them tells nothing about one

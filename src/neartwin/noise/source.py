@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from neartwin.errors import ParameterError
 
 U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
 
 _BYTES_A_CALL = 1 << 20  # larger requests cost page faults and gain nothing
 

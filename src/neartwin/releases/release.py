@@ -47,8 +47,7 @@ class Release(StatisticsTable):
     def headline(self) -> str:
         """Noisy numbers in conditions, the loss to limits and clipping, statistics that noise drowns, open bars; or empty."""
         lost = self.loss or {}
-        each = " each" * ("clipped" in lost)
-        said = [f"{lost['says']} ({lost['confidence']:.0%} sure{each})"] if lost else []
+        said = [f"{lost['says']} ({lost['confidence']:.0%} sure{' each' * ('clipped' in lost)})"] if lost else []
         told = str(self.provenance.method.get("question", {}).get("conditions"))
         if compared := [f"{one.name} = {shown(one, 0)}" for one in self.asked_first if one.values and one.name in told]:
             said.insert(
@@ -75,10 +74,11 @@ class Release(StatisticsTable):
         """What makes long bars shorter, the largest part of them first: clipping, limits, noise."""
         lost = self.loss or {}
         rows, changed = lost.get("rows", (0, 0))[1], lost.get("clipped", {}).get("amount", 0)
-        fit = (math.inf if rows is None else rows, "limits that nobody exceeds with loss_share=0")
-        sizes = (changed, "bounds that fit the values"), fit
-        found = [remedy for size, remedy in sorted(sizes, reverse=True) if size]
-        return ", or ".join([*found, "a larger budget"])
+        taken = math.inf if rows is None else rows
+        fits = {"bounds that fit the values": changed, "limits that nobody exceeds with loss_share=0": taken}
+        return ", or ".join(
+            [*(one for one in sorted(fits, key=fits.__getitem__, reverse=True) if fits[one]), "a larger budget"]
+        )
 
     def having(self, condition: str) -> "Release":
         """The groups whose noisy values meet a condition. It costs nothing.
