@@ -84,7 +84,8 @@ def truncated_batches(
         records: Records of the larger data set.
         steps: Steps of the optimizer.
 
-    The lower end is of a loader that tells which batches it cuts; the upper end holds for all.
+    The loader must not tell which batches it cuts, for a full one would tell whether the record was drawn. The upper end is
+    attained by an attacker who knows in which steps the other records alone fill the batch.
     """
     mu, share = _inverse(noise_multiplier), open_probability(rate=rational(rate=rate))
     size, whole = integer(at_least=1, largest=largest), integer(at_least=1, records=records)

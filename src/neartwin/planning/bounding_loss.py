@@ -246,7 +246,7 @@ class LossStage:
             "cut": the estimated share of units that lose something. "cut_at_most": its upper end. "rows": the ends of the
             number of rows that are lost by units that lose up to "each". The upper end is None where many may lose more.
             "units": the most such units; there, all that lose something. "amount": in place of both, the most by which
-            clipping changes each total, in largest values. "beyond": the most units that lose more. "says": all in words.
+            clipping changes each total, in largest values, or None. "beyond": the most units that lose more. "says": in words.
             "confidence": of all together.
         """
         counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law, self.taken, self.rules)
@@ -272,12 +272,12 @@ class LossStage:
             "confidence": CONFIDENCE,
             "cut": min(1.0, max(0.0, cut) / max(cut + whole, 1.0)),
             "cut_at_most": min(1.0, math.ceil(1000 * share) / 1000),
-            "beyond": max(0, math.floor(beyond[place] + bars.beyond[place])),
+            "beyond": max(0, math.floor(min(beyond[place] + bars.beyond[place], most_cut))),
         }
+        known = found["beyond"] <= _FAR * (cut + whole)
         if self.what:
-            found |= {"amount": math.floor(high) / FINE, "each": int(bars.ends[place]) / FINE}
+            found |= {"amount": math.floor(high) / FINE if known else None, "each": int(bars.ends[place]) / FINE}
         else:
-            known = found["beyond"] <= _FAR * (cut + whole)
             units = max((bars.inside @ counts + bars.losing)[place], float(place > 0)) if known else most_cut
             rows = [math.ceil(low), math.floor(high) if known else None]
             found |= {"rows": rows, "each": int(bars.ends[place]), "units": math.floor(units)}
@@ -285,15 +285,16 @@ class LossStage:
 
     def _words(self, found: dict[str, Any], all_: float, *, some: bool) -> str:
         """The statement in words. all_: about how many units there are. some: whether some surely lose something."""
-        units = f"units ({self.stage.table.unit_name})" if isinstance(self.stage.table.unit, str) else "rows"
+        kind = "units" if isinstance(self.stage.table.unit, str) else "rows"
+        units = f"units ({self.stage.table.unit_name})" if kind == "units" else kind
         what, most = self.noun, found["each"]
 
-        share = found["beyond"] / max(all_, 1.0)
+        share = min(found["beyond"] / max(all_, 1.0), 1.0)
         may = " and may miss: ask with a larger budget" if share > _MAY_MISS else ""
 
         def beyond(lost: str) -> str:
             many = f" ({share:.0%} of all),{may}" if may else ""
-            return f". Bars leave out at most {found['beyond']:,} units with {lost}{many}." if found["beyond"] else "."
+            return f". Bars leave out at most {found['beyond']:,} {kind} with {lost}{many}." if found["beyond"] else "."
 
         head, unknown = "The limits cut", f"how many {what}s these lose"
         if self.what:
@@ -308,7 +309,7 @@ class LossStage:
         if self.noun == "value" and most:
             more = beyond(f"over {most:,} too many")
             return f"Some values of {these}, count through other units or not at all{more}"
-        is_open = "rows" in found and found["rows"][1] is None
+        is_open = (found["rows"][1] if "rows" in found else found["amount"]) is None
         if is_open or not most:
             return f"{cut}; {unknown} is not known{'' if is_open else f', and bars leave it out{may}'}."
         if self.what:
@@ -332,7 +333,7 @@ def _noise(stage: Stage, spend: Budget) -> DiscreteLaplace | Gaussian:
     return Gaussian(variance=both / mu_squared_of(spend), l2_squared=both)
 
 
-def taken(lost: Mapping[str, Any], *, units_alone: bool) -> tuple[int, float, Fraction]:
+def taken(lost: Mapping[str, Any], *, units_alone: bool) -> tuple[int, float, Fraction | float]:
     """The most that limits took from one group's units, and rows from all groups, infinite if unknown; and clipping, in
     largest values.
 
@@ -341,8 +342,8 @@ def taken(lost: Mapping[str, Any], *, units_alone: bool) -> tuple[int, float, Fr
         units_alone: Whether nothing but units is counted, none of which counts twice in a group.
     """
     groups = (lost if units_alone else lost.get("counts of units", {"units": 0}))["units"]
-    rows = 0 if units_alone else lost["rows"][1]
-    return groups, math.inf if rows is None else rows, Fraction(lost.get("clipped", {"amount": 0})["amount"])
+    rows, amount = 0 if units_alone else lost["rows"][1], lost.get("clipped", {"amount": 0})["amount"]
+    return groups, math.inf if rows is None else rows, math.inf if amount is None else Fraction(amount)
 
 
 def clipped_amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]:

@@ -286,7 +286,7 @@ class GroupPlan(QueryPlan):
             for name, statistic in self.query.aggregates.items()
             for estimate in statistic.estimate(name, numbers, self.context, confidence)
         )
-        if self.context.lost < inf:
+        if max(self.context.lost, self.context.clipped) < inf:
             return found
         ends = (
             [[None if end in {inf, -inf} else end for end in side] for side in (one.lower, one.upper)] for one in found

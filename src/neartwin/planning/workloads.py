@@ -110,7 +110,7 @@ class LinearPlan(QueryPlan):
 
     unit: Fraction
     lost: float = 0.0
-    clipped: Fraction = Fraction(0)
+    clipped: Fraction | float = Fraction(0)
 
     @property
     def statistic(self) -> tuple[str, Statistic]:
@@ -150,11 +150,12 @@ class LinearPlan(QueryPlan):
         for column in self.stage.grid.values():
             low, high, size = min(column.low, 0), max(column.high, 0), largest(column)
         up, down = np.maximum(most * high, least * low), np.minimum(least * high, most * low)
-        bars = bars + float(self.clipped) * size * np.maximum(most, -least)
-        moves = [np.multiply(end, self.lost, out=np.zeros(len(values)), where=end != 0) for end in (down, up)]
+        ends = (down, self.lost), (up, self.lost), (size * np.maximum(most, -least), float(self.clipped))
+        *moves, more = (np.multiply(end, by, out=np.zeros(len(values)), where=end != 0) for end, by in ends)
+        bars = bars + more
         lower, upper = ((values + move) * float(self.unit) for move in (moves[0] - bars, moves[1] + bars))
-        ends = ([end if math.isfinite(end) else None for end in side.tolist()] for side in (lower, upper))
-        return Estimate(self.statistic[0], (values * float(self.unit)).tolist(), *map(tuple, ends))
+        known = ([end if math.isfinite(end) else None for end in side.tolist()] for side in (lower, upper))
+        return Estimate(self.statistic[0], (values * float(self.unit)).tolist(), *map(tuple, known))
 
 
 @dataclass(frozen=True, slots=True)

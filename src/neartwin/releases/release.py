@@ -63,22 +63,21 @@ class Release(StatisticsTable):
             if one.kind is ColumnType.NUMBER and min([end or 0 for end in one.lower] or [0]) <= 0
         ]
         if drowned := [one.name for one, bar in to_0 if np.nanmax(np.abs(one.values), initial=0) < bar < math.inf]:
-            said.append(f"The bars of {' and '.join(drowned)} exceed the values: give {self._remedy}.")
+            said.append(f"The bars of {' and '.join(drowned)} exceed the values: give {self._remedy(limits=False)}.")
         for whole, says in (True, "are open, as nothing bounds how far off these are"), (False, "have no upper end"):
             if names := [one.name for one, bar in bars if bar == math.inf and (None in one.lower) is whole]:
-                said.append(f"The bars of {' and '.join(names)} {says}: give {self._remedy}.")
+                said.append(f"The bars of {' and '.join(names)} {says}: give {self._remedy(limits=not whole)}.")
         return " ".join(said)
 
-    @property
-    def _remedy(self) -> str:
-        """What makes long bars shorter, the largest part of them first: clipping, limits, noise."""
-        lost = self.loss or {}
-        rows, changed = lost.get("rows", (0, 0))[1], lost.get("clipped", {}).get("amount", 0)
-        taken = math.inf if rows is None else rows
-        fits = {"bounds that fit the values": changed, "limits that nobody exceeds with loss_share=0": taken}
-        return ", or ".join(
-            [*(one for one in sorted(fits, key=fits.__getitem__, reverse=True) if fits[one]), "a larger budget"]
-        )
+    def _remedy(self, *, limits: bool) -> str:
+        """What makes long bars shorter. limits: whether they have a lower end alone, as limits may have taken any number."""
+        lost, none = self.loss or {"rows": (0, 0)}, {"cut": 0, "cut_at_most": 0, "amount": 0}
+        clipped = lost.get("clipped", none)
+        rows, changed = (math.inf if one is None else one for one in (lost["rows"][1], clipped["amount"]))
+        sure = 2 * clipped["cut"] > clipped["cut_at_most"]  # more than noise
+        found = ["bounds that fit the values"] * (changed > 0)
+        found += ["a larger budget"] * (not (sure and 0 < changed < math.inf and changed >= rows))
+        return ", or ".join(found + ["limits that nobody exceeds with loss_share=0"] * (limits and clipped is none))
 
     def having(self, condition: str) -> "Release":
         """The groups whose noisy values meet a condition. It costs nothing.

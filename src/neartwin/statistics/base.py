@@ -138,7 +138,8 @@ class Context:
             many units may have lost any number.
         lost_groups: The most units that limits took from a group.
         lost_each: The most values that one unit has beyond its limit; infinite where lost values are not measured.
-        clipped: The most by which clipping changed each total, in largest values: (L5). 0 where it is not known.
+        clipped: The most by which clipping changed each total, in largest values: (L5). 0 where it is not measured, infinite
+            where it may have changed those of many units.
     """
 
     table: Table
@@ -152,7 +153,7 @@ class Context:
     lost: float = 0
     lost_groups: int = 0
     lost_each: float = inf
-    clipped: Fraction = Fraction(0)
+    clipped: Fraction | float = Fraction(0)
 
     @property
     def rows(self) -> str:

@@ -660,7 +660,8 @@ class Sum(_Totalled):
         each = [noisy.sums[one].astype(object) * int(weight * parts) for one, weight in weights.items()]
         steps: list[int] = np.add.reduce(each).tolist()
         up, down = column.bounds.step.numerator, column.bounds.step.denominator * parts
-        width = ceil(half_width * parts) + ceil(context.clipped * largest(column) * parts)
+        more = context.clipped * largest(column) * parts
+        width = ceil(half_width * parts) + (ceil(more) if more < inf else inf)
         lost = context.lost * parts
         reach = min(column.bounds.low_units, 0), max(column.bounds.high_units, 0)
         low, high = (lost * end if end else 0 for end in reach)
