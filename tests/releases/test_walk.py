@@ -127,9 +127,9 @@ def test_a_mean_never_leaves_its_bounds_even_where_there_is_nobody(book, frame):
     release = released(book, rows, epsilon="0.001")
     typical = release["typical"]
     assert all(0 <= value <= 100 for value in typical.values)
-    # once in 25 draws noise says that clipping changes values, and bars then reach around values beyond the bounds
-    clipped = release.loss["clipped"]["amount"] > 0
-    assert clipped or all(0 <= end <= 100 for end in (*typical.lower, *typical.upper))
+    amount = release.loss["clipped"]["amount"]  # not known, or seldom more than 0: bars then reach beyond the bounds
+    known = all(end is not None and 0 <= end <= 100 for end in (*typical.lower, *typical.upper))
+    assert known is (amount == 0)
     assert release.keys[3] == ("nowhere",)
 
 

@@ -151,9 +151,8 @@ class LinearPlan(QueryPlan):
             low, high, size = min(column.low, 0), max(column.high, 0), largest(column)
         up, down = np.maximum(most * high, least * low), np.minimum(least * high, most * low)
         ends = (down, self.lost), (up, self.lost), (size * np.maximum(most, -least), float(self.clipped))
-        *moves, more = (np.multiply(end, by, out=np.zeros(len(values)), where=end != 0) for end, by in ends)
-        bars = bars + more
-        lower, upper = ((values + move) * float(self.unit) for move in (moves[0] - bars, moves[1] + bars))
+        fall, rise, off = (np.multiply(end, by, out=np.zeros(len(values)), where=end != 0) for end, by in ends)
+        lower, upper = ((values + move) * float(self.unit) for move in (fall - bars - off, rise + bars + off))
         known = ([end if math.isfinite(end) else None for end in side.tolist()] for side in (lower, upper))
         return Estimate(self.statistic[0], (values * float(self.unit)).tolist(), *map(tuple, known))
 

@@ -95,10 +95,6 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_order(one: object) -> bool:
-    return isinstance(one, list) and [*map(type, one)] in ([str, bool], [str, bool, bool])
-
-
 def _is_number(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
@@ -108,6 +104,7 @@ def _pairs(value: Any) -> tuple[Any, ...]:
 
 
 _NAMES = _Step(lambda it: isinstance(it, list) and all(map(_is_text, it)), "a list of statistics", tuple, list)
+_ORDERS = [str, bool], [str, bool, bool]
 _FIELDS = {"order_by": "order"}  # where a step has another name in Python
 _STEPS: Mapping[str, _Step] = {
     "monotone": _Step(
@@ -120,7 +117,7 @@ _STEPS: Mapping[str, _Step] = {
     "computed": _Step(lambda it: _is_mapping(it, _is_text), 'as in {"each": "ROUND(total / orders, 2)"}', _pairs, dict),
     "having": _Step(_is_text, "text"),
     "order_by": _Step(
-        lambda it: isinstance(it, list) and all(map(_is_order, it)),
+        lambda it: isinstance(it, list) and all(type(one) is list and [*map(type, one)] in _ORDERS for one in it),
         'a list such as [["orders", true]]',
         _pairs,
         lambda it: list(map(list, it)),
