@@ -11,7 +11,7 @@ import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.planning.limit_choice import LimitChoice
 
-RELEASES = 40
+RELEASES = 99
 
 
 class ReadOnce:
