@@ -13,6 +13,7 @@ declare -A wanted=(
   [tumult]="tmlt-analytics==0.21.0"
   [diffprivlib]="diffprivlib==0.6.6 scikit-learn<1.7 pandas pyarrow" # a newer scikit-learn cannot import it
   [pydp]="python-dp==1.1.5 pandas pyarrow"
+  [random_allocation]="random-allocation==1.0.5 pandas" # for bench_training.py; it wants NumPy below 2.2
 )
 [ $# -gt 0 ] || set -- "${!wanted[@]}"
 for name in "$@"; do

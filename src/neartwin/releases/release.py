@@ -58,26 +58,26 @@ class Release(StatisticsTable):
         said += ["No group was found: give keys, or ask for fewer groups."] * (self.discovered and not self.keys)
         bars = [(one, median(one.half_widths() or [0.0])) for one in self.statistics]
         to_0 = [
-            (one, bar)
-            for one, bar in bars
-            if one.kind is ColumnType.NUMBER and min([end or 0 for end in one.lower] or [0]) <= 0
+            (it, bar) for it, bar in bars if it.kind is ColumnType.NUMBER and any((end or 0) <= 0 for end in it.lower)
         ]
         if drowned := [one.name for one, bar in to_0 if np.nanmax(np.abs(one.values), initial=0) < bar < math.inf]:
-            said.append(f"The bars of {' and '.join(drowned)} exceed the values: give {self._remedy(limits=False)}.")
+            said.append(f"The bars of {' and '.join(drowned)} exceed the values{self._remedy(limits=False)}.")
         for whole, says in (True, "are open, as nothing bounds how far off these are"), (False, "have no upper end"):
             if names := [one.name for one, bar in bars if bar == math.inf and (None in one.lower) is whole]:
-                said.append(f"The bars of {' and '.join(names)} {says}: give {self._remedy(limits=not whole)}.")
+                said.append(f"The bars of {' and '.join(names)} {says}{self._remedy(limits=not whole)}.")
         return " ".join(said)
 
     def _remedy(self, *, limits: bool) -> str:
-        """What makes long bars shorter. limits: whether they have a lower end alone, as limits may have taken any number."""
-        lost, none = self.loss or {"rows": (0, 0)}, {"cut": 0, "cut_at_most": 0, "amount": 0}
+        """What else makes long bars shorter. limits: whether they have a lower end alone, as limits may have taken any number."""
+        lost, none = self.loss or {}, {"cut": 0, "cut_at_most": 0, "amount": 0}
         clipped = lost.get("clipped", none)
-        rows, changed = (math.inf if one is None else one for one in (lost["rows"][1], clipped["amount"]))
+        rows, changed = (math.inf if one is None else one for one in (lost.get("rows", (0, 0))[1], clipped["amount"]))
         sure = 2 * clipped["cut"] > clipped["cut_at_most"]  # more than noise
         found = ["bounds that fit the values"] * (changed > 0)
-        found += ["a larger budget"] * (not (sure and 0 < changed < math.inf and changed >= rows))
-        return ", or ".join(found + ["limits that nobody exceeds with loss_share=0"] * (limits and clipped is none))
+        found += ["limits that nobody exceeds with loss_share=0"] * (limits and clipped is none)
+        told = "a larger budget" in lost.get("says", "") or (sure and 0 < changed < math.inf and changed >= rows)
+        found += ["a larger budget"] * (not told)
+        return ": give " * bool(found) + ", or ".join(found)
 
     def having(self, condition: str) -> "Release":
         """The groups whose noisy values meet a condition. It costs nothing.
