@@ -62,9 +62,9 @@ class Release(StatisticsTable):
         ]
         if drowned := [one.name for one, bar in to_0 if np.nanmax(np.abs(one.values), initial=0) < bar < math.inf]:
             said.append(f"The bars of {' and '.join(drowned)} exceed the values{self._remedy(limits=False)}.")
-        for whole, says in (True, "are open, as nothing bounds how far off these are"), (False, "have no upper end"):
+        for whole, says in (True, "Nothing bounds the bars of {}"), (False, "The bars of {} have no upper end"):
             if names := [one.name for one, bar in bars if bar == math.inf and (None in one.lower) is whole]:
-                said.append(f"The bars of {' and '.join(names)} {says}{self._remedy(limits=not whole)}.")
+                said.append(f"{says.format(' and '.join(names))}{self._remedy(limits=not whole)}.")
         return " ".join(said)
 
     def _remedy(self, *, limits: bool) -> str:
