@@ -660,15 +660,33 @@ def test_headline_names_the_statistics_whose_bars_nothing_bounds(tmp_path):
         assert f"The bars of r exceed the values: {remedy}" in release.headline
         assert f"Nothing bounds the bars of v: {remedy}" in release.headline
 
-        def headline(spend, statistic="COUNT(*)", **limits):
-            asked = nt.from_sql(f"SELECT {statistic} AS n FROM payments", table)
-            return account.release(account.plan(asked, spend=nt.pure(spend), limits=nt.limits(**limits))).headline
+        def released(spend, **limits):
+            asked = nt.from_sql("SELECT COUNT(*) AS n FROM payments", table)
+            return account.release(account.plan(asked, spend=nt.pure(spend), limits=nt.limits(**limits)))
 
-        fewer = "give limits that nobody exceeds with loss_share=0"  # its loss says to ask with a larger budget
-        assert f" The bars of n have no upper end: {fewer}" in headline("0.01", rows=60)
-        assert headline("0.0001", rows=60, loss_share=0) == "The bars of n exceed the values: give a larger budget."
-        assert "exceed the values: give bounds that fit the values" in headline(1, "SUM(clip(n - 2, -2, 2))", rows=1)
-        assert "bars of n " not in headline(50, rows=4)  # the near miss
+        made = released(1, rows=60, loss_share=0)
+
+        def headline(upper, loss):
+            bars = replace(made.statistics[0], values=[1.0], lower=[-2.0], upper=[upper])
+            return replace(made, statistics=(bars,), loss=loss).headline
+
+        known = {"confidence": 0.95, "cut": 0.1, "cut_at_most": 0.3, "rows": [0, 5], "says": "Some are cut."}
+        ask = known | {"rows": [0, None], "says": "Not known: ask with a larger budget."}
+        clipped = {"cut": 0.1, "cut_at_most": 0.3, "amount": 7.0}
+        limits, bounds = "limits that nobody exceeds with loss_share=0", "bounds that fit the values"
+        cut = known | {"clipped": clipped}
+        for upper, loss, end in (
+            (None, ask, f" The bars of n have no upper end: give {limits}."),  # its loss names the budget
+            (None, known, f" The bars of n have no upper end: give {limits}, or a larger budget."),
+            (4.0, ask | {"clipped": clipped}, f" The bars of n exceed the values: give {bounds}."),
+            # clipping is measured, which loss_share=0 would end
+            (None, cut, f" The bars of n have no upper end: give {bounds}, or a larger budget."),
+            (4.0, cut, f" The bars of n exceed the values: give {bounds}, or a larger budget."),
+            (4.0, known | {"clipped": clipped | {"cut_at_most": 0.15}}, f" exceed the values: give {bounds}."),
+        ):
+            assert headline(upper, loss).endswith(end)
+        assert headline(4.0, None) == "The bars of n exceed the values: give a larger budget."
+        assert "bars of n " not in released(50, rows=4).headline  # the near miss
 
 
 def test_a_headline_says_so_where_all_units_are_cut(tmp_path):
