@@ -9,8 +9,7 @@ import pytest
 from scipy import special, stats
 
 from neartwin.audit.claims import BelowCurve, claim_approx, claim_gdp, claim_pure, epsilon_seen, mu_seen, refutes
-from neartwin.audit.confidence import lower_bound, upper_bound
-from neartwin.audit.game import examine
+from neartwin.audit.game import examine, lower_bound, upper_bound
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.runs import Transcript
 from neartwin.errors import ParameterError

@@ -1,7 +1,7 @@
 """The audit room's answers to its families of reference values."""
 
 from neartwin.audit.claims import epsilon_seen, mu_seen
-from neartwin.audit.confidence import lower_bound, upper_bound
+from neartwin.audit.game import lower_bound, upper_bound
 from neartwin.audit.one_run import one_run_pvalue
 
 SIDES = {"lower": lower_bound, "upper": upper_bound}

@@ -16,7 +16,7 @@ from neartwin.releases.accounts import Account
 from neartwin.statistics import CONSTRUCTORS
 from neartwin.statistics.sql import SPELLINGS
 from neartwin.tables.table import bounds
-from neartwin.web.builder import options
+from neartwin.web.builder import task
 from neartwin.web.builder.fields import (
     FIELDS,
     FUNCTIONS,
@@ -26,7 +26,7 @@ from neartwin.web.builder.fields import (
     StatisticFields,
     read,
 )
-from neartwin.web.builder.sql import sql
+from neartwin.web.builder.task import sql
 from neartwin.web.data_directory import DataDirectory, outcome
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.pages.ask import _after_button, question_task, written
@@ -256,9 +256,9 @@ def test_fields_write_the_sql_of_the_wire_forms_question(directory, name):
 def test_limits_stand_beside_the_sql_as_the_service_takes_them(directory, name):
     asked, limits = LIMITS[name]
     typed = by_fields(directory, asked)
-    found = options.limits(typed)
+    found = task.limits(typed)
     assert {part: found[part] for part in limits} == limits
-    Ask.model_validate({"question": options.question(typed), "spend": options.spend(typed), **found})
+    Ask.model_validate({"question": task.question(typed), "spend": task.spend(typed), **found})
     without = question_task("plan", directory.dataset("visits"), CURATOR, typed)
     plain = {part: value for part, value in without.items() if part not in limits}
     assert planned(directory, typed)["digest"] != outcome(directory, plain).get("done", {}).get("digest")
@@ -332,7 +332,7 @@ def test_the_wire_json_in_place_of_sql_asks_what_sql_has_no_words_for(directory)
     told = planned(directory, AskFields(sql=form))
     assert told["question"]["most_common"]["counted"] is True
     with pytest.raises(NeartwinError, match="JSON object"):
-        options.question(AskFields(sql="{1}"))
+        task.question(AskFields(sql="{1}"))
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_the_wire_json_in_place_of_sql_asks_what_sql_has_no_words_for(directory)
     ],
 )
 def test_python_of_a_question_holds_its_sql_and_runs_no_part(directory, text):
-    code = options.code(AskFields(sql=text), directory.dataset("visits"), "http://house", ())["python"]
+    code = task.code(AskFields(sql=text), directory.dataset("visits"), "http://house", ())["python"]
     tree = ast.parse(code)
     asked = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and "from_sql" in ast.unparse(node.func)]
     assert [node.args[0].value for node in asked] == [text]

@@ -18,7 +18,7 @@ from neartwin.queries.sql.parse import from_sql, statement_of
 from neartwin.queries.sql.spelling import trees
 from neartwin.tables.table import bounds
 from neartwin.web.app import create_app
-from neartwin.web.builder import options
+from neartwin.web.builder import task
 from neartwin.web.builder.fields import AskFields
 from neartwin.web.data_directory import DataDirectory, outcome
 from neartwin.web.datasets import Dataset, JoinableTable, Rule
@@ -304,7 +304,7 @@ def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(direct
 
 def test_a_join_is_asked_in_sql_on_the_page_with_declared_and_typed_keys(directory):
     for keys, given, wire in (("declared", "", "declared"), ("given", "code: a, b", {"code": ["a", "b"]})):
-        question = options.question(AskFields(sql=JOINED, keys=keys, given=given))
+        question = task.question(AskFields(sql=JOINED, keys=keys, given=given))
         told = planned(directory, question)
         assert told["done"]["digest"] == planned(directory, {"sql": JOINED, "keys": wire})["done"]["digest"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from neartwin import special
 from neartwin.audit.claims import Claim, Curve
-from neartwin.audit.confidence import failure_of
+from neartwin.audit.game import failure_of
 from neartwin.checks import integer, non_negative, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, halved

@@ -2,7 +2,6 @@
 
 SQL is never read back into fields. A question beyond the fields is written as SQL.
 
-- `fields`   the fields as typed.
-- `sql`      the SQL text that they write.
-- `options`  the keys, limits, importance and spend, which stand beside the text.
+- `fields`  the fields as typed.
+- `task`    the SQL text that they write, and the keys, limits, importance and spend that stand beside it.
 """

@@ -27,9 +27,8 @@ from neartwin.releases.release import parts_in
 from neartwin.report.page import MOST_ROWS, certificate_facts, charts, facts
 from neartwin.tables.types import NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Anyone, Asker, Caller, Form
-from neartwin.web.builder import fields, options
-from neartwin.web.builder.options import json_object
-from neartwin.web.builder.sql import named, sql
+from neartwin.web.builder import fields, task
+from neartwin.web.builder.task import json_object, named, sql
 from neartwin.web.data_directory import no_room
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
@@ -148,11 +147,11 @@ async def _release(
     key: a second click never pays twice, and another question is another request.
     """
     try:
-        task = question_task("release", dataset, caller, written(form, dataset)) | {"digest": form.digest}
+        sent = question_task("release", dataset, caller, written(form, dataset)) | {"digest": form.digest}
     except NeartwinError as fault:
         return as_dict(fault)
-    key = hashlib.sha256(json.dumps([form.key, task], sort_keys=True).encode()).hexdigest()[:32]
-    one = await running.jobs.wait(running.jobs.submit(task | {"key": key}), running.settings.patience)
+    key = hashlib.sha256(json.dumps([form.key, sent], sort_keys=True).encode()).hexdigest()[:32]
+    one = await running.jobs.wait(running.jobs.submit(sent | {"key": key}), running.settings.patience)
     if one.state == "done" and "refused" in one.outcome:
         refusal: dict[str, str] = one.outcome["refused"]
         return refusal
@@ -185,7 +184,7 @@ def question_task(do: str, dataset: Dataset, caller: Caller, form: fields.AskFie
     Raises:
         ParameterError: The JSON in the place of SQL is no object.
     """
-    parts = {"question": options.question(form), "spend": options.spend(form), **options.limits(form)}
+    parts = {"question": task.question(form), "spend": task.spend(form), **task.limits(form)}
     return task_of(do, dataset.name, caller, parts)
 
 
@@ -231,7 +230,7 @@ async def _page(
             for pool, amount in left.items()
             if shown.get(pool)
         ],
-        code={} if plan is None else options.code(form, dataset, host(request), plan["question"].get("group_by", ())),
+        code={} if plan is None else task.code(form, dataset, host(request), plan["question"].get("group_by", ())),
         affordable=affordable,
         refusal=None if refusal is None else _ways_out(refusal, left),
     )
