@@ -58,7 +58,7 @@ def test_every_engine_counts_units_with_clipped_values_as_the_oracle_does(reques
     several = "clip(paid, -1, 2) * 3 - clip(year, 0, 9) / 2 + CASE WHEN open THEN clip(paid, 0, 50) ELSE 1 END"
     for value in (nt.sum("paid", 0, 5), nt.mean(several)):
         asked = table.group_by("town", keys=["Ulm", "Bonn"]).agg(y=value)
-        stage = plan(asked, spend=nt.approx(1, "1e-6"), limits=LIMITS).loss.clipped.stage
+        stage = plan(asked, spend=nt.approx(1, "1e-6"), limits=LIMITS).loss.clipped[0].stage
         found = as_mapping(place.engine.aggregate(stage, salt=SALT))
         assert found == as_mapping(MemoryEngine(rows).aggregate(stage, salt=SALT))
         assert sum(count for (edge,), (count,) in found.items() if edge > 1) > 10

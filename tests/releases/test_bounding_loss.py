@@ -198,7 +198,7 @@ def test_a_mean_is_open_where_noise_hides_whether_values_are_clipped(bound):
         lost = made.loss.measured(cached, source)
         answer, kept = (
             made.after_loss(one).noised([exact[id(stage)] for stage in made.stages], source).columns[0]
-            for one in (lost, lost | {"clipped": lost["clipped"] | {"amount": 0}})
+            for one in (lost, lost | {"clipped": {"columns": {}}})
         )
         ends.append((answer.upper[0], kept.upper[0]))
     assert sum(upper is None or upper >= cost.mean() for upper, _ in ends) >= 36
@@ -248,7 +248,7 @@ def test_bars_are_open_above_where_most_units_may_lose_any_number_of_rows(spend)
         assert lost["clipped"]["amount"] is None  # nor is it known what clipping changes
         assert (s.lower, m.lower, m.upper) == ([None], [None], [None])
         assert "changes values of" in lost["clipped"]["says"]
-        inside = lost | {"clipped": lost["clipped"] | {"amount": 0}}  # the near miss: as if it changed nothing
+        inside = lost | {"clipped": {"columns": {}}}  # the near miss: as if it changed nothing
         _, s, _, m, *_ = made.after_loss(inside).noised([exact[id(stage)] for stage in made.stages], source).columns
         assert (s.lower[0] < 2 * len(who), m.lower, m.upper) == (True, [0], [10])
         assert (q.lower, q.upper, iqr.lower, iqr.upper) == ([0], [10], [0], [10])
@@ -285,7 +285,7 @@ def test_an_amount_without_end_is_beyond_all_that_is_bounded():
             name="two",
             columns={"paid": nt.bounds(0, 10)},
         )
-        clipped = plan(table.agg(y=nt.sum("paid")), spend=nt.pure(1), limits=nt.limits(rows=rows)).loss.clipped
+        clipped = plan(table.agg(y=nt.sum("paid")), spend=nt.pure(1), limits=nt.limits(rows=rows)).loss.clipped[0]
         assert max(clipped.stage.sizes.edges) < 2**31
         assert DuckdbEngine().aggregate(clipped.stage, salt=1).values["units"].tolist() == [1, 0, 0, 0, 0, 0, 0, 1]
 
@@ -401,7 +401,7 @@ def test_what_clipping_changes_is_stated_as_surely_as_is_said(kind):
     table, rows = payments()
     statistic, columns = CLIPPED[kind]
     made = plan(table.where("n < 7").agg(y=statistic), spend=nt.pure(1), limits=nt.limits(rows=4))
-    taken, clipped = changed_by(rows.query("n < 7"), columns), made.loss.clipped
+    taken, (clipped,) = changed_by(rows.query("n < 7"), columns), made.loss.clipped
     answer = DuckdbEngine().aggregate(clipped.stage, salt=1).values["units"]
     starts = np.searchsorted(taken, np.array(clipped.stage.sizes.edges) - 1)
     assert answer.tolist() == np.diff(starts, append=len(taken)).tolist()
@@ -425,7 +425,7 @@ def test_values_that_cannot_lie_outside_are_not_measured():
     table, _ = payments()
     for statistic in INSIDE:
         made = plan(table.agg(y=statistic), spend=nt.pure(1), limits=nt.limits(rows=4))
-        assert made.loss.clipped is None, str(statistic)
+        assert made.loss.clipped == (), str(statistic)
         assert "clipping" not in str(made.explain())
 
 
@@ -550,7 +550,7 @@ def test_bars_hold_the_raw_statistic_where_each_row_is_a_unit(kind, tmp_path):
     assert sum(blind) < 10
     assert plan(table.agg(n=nt.count()), spend=nt.pure(2), limits=Limits()).loss is None  # no row is cut
     both = plan(table.agg(y=statistic, n=nt.count()), spend=nt.pure(2), limits=Limits()).loss
-    assert [name for name, _ in both.mechanisms()] == ["what clipping changes"]
+    assert [name for name, _ in both.mechanisms()] == ["what clipping paid to [1, 4] changes"]
 
 
 def test_one_row_a_unit_needs_no_limit_and_no_measurement(tmp_path):
@@ -644,10 +644,59 @@ def test_bars_of_products_reach_over_all_values_if_clipping_changes_some():
     engine, source = DuckdbEngine(), noise.ScriptedSource(b"products")
     exact = [engine.aggregate(stage, salt=1) for stage in made.stages]
     for amount in (0, 1 / 64):  # and a near miss: as many lost rows, and no clipped value
-        at = made.after_loss({"rows": [0, 9], "clipped": {"amount": amount}})
+        changes = {name: amount for one in made.loss.clipped for name in one.columns}
+        at = made.after_loss({"rows": [0, 9], "clipped": {"columns": changes}})
         correlated, varies = at.noised(exact, source).columns
         assert ([*correlated.lower, *correlated.upper] == [-1, 1]) is (amount > 0)
         assert ([*varies.lower, *varies.upper] == [None, None]) is (amount > 0)
+
+
+def test_a_sum_reaches_by_what_clipping_takes_from_its_own_column():
+    """One measure of all columns gave each sum the bar of the worst: 50 times that of its noise."""
+    draw = np.random.default_rng(11)
+    who = np.repeat(np.arange(3_000), draw.integers(1, 8, 3_000))
+    rows = {"who": who, "dear": draw.lognormal(3, 1, len(who)), "calm": draw.uniform(0, 10, len(who))}
+    table = nt.table(pa.table(rows), unit="who", name="t")
+    query = table.agg(dear=nt.sum("dear", 0, 50), calm=nt.sum("calm", 0, 20), mean=nt.mean("calm", 0, 20), n=nt.count())
+    made = plan(query, spend=nt.pure(3), limits=nt.limits(rows=7))
+    apart = made.loss.clipped
+    assert [len(one.columns) for one in apart] == [1, 1]
+    assert len({one.mechanism.epsilon for one in apart}) == 1
+    measured = sum(mechanism.epsilon for _, mechanism in made.loss.mechanisms())
+    assert Fraction(99, 1000) < measured / 3 <= Fraction(1, 10)
+    assert made.losses().pure().lower <= 3
+    engine, source, held = DuckdbEngine(), noise.ScriptedSource(b"apart"), []
+    exact = {id(stage): engine.aggregate(stage, salt=1) for stage in made.all_stages}
+    cached = SimpleNamespace(aggregate=lambda stage, **_: exact[id(stage)])
+    for _ in range(40):
+        lost = made.loss.measured(cached, source)
+        amounts = lost["clipped"]["columns"]
+        dear, calm = (amounts[one.columns[0]] for one in apart)
+        assert lost["clipped"]["amount"] == dear > 50 * calm
+        swapped = dict(zip(amounts, reversed(amounts.values()), strict=True))  # the near miss
+        lengths = []
+        for changes in ({}, amounts, swapped):
+            after = made.after_loss(lost | {"clipped": {"columns": changes}})
+            found = after.noised([exact[id(stage)] for stage in made.stages], source).columns
+            true = rows["dear"].sum(), rows["calm"].sum(), rows["calm"].mean()
+            lengths.append([one.upper[0] - one.lower[0] for one in found[1:3]])
+            holds = [one.lower[0] <= raw <= one.upper[0] for one, raw in zip(found, true, strict=False)]
+            short = [length < 2 * own for length, own in zip(lengths[-1], lengths[0], strict=True)]
+            if changes:
+                held.append((*holds, *short))
+    for of, least, most in ((held[::2], 36, 40), (held[1::2], 0, 4)):
+        assert least <= sum(one[0] for one in of) <= most
+        assert all(least <= sum(one[i] for one in of) <= most for i in (3, 4))
+    assert all(sum(one[i] for one in held[::2]) >= 36 for i in (1, 2))
+
+
+def test_columns_are_measured_together_where_a_product_joins_them():
+    table, _ = payments()
+    both, paid = nt.correlation("clip(paid, 1, 4)", "paid * paid"), nt.mean("paid", 0, 3)
+    made = plan(table.agg(r=both, m=paid, v=nt.variance("paid", 1, 4)), spend=nt.pure(2), limits=nt.limits(rows=3))
+    assert sorted(len(one.columns) for one in made.loss.clipped) == [1, 1, 2]
+    alone = plan(table.agg(r=both), spend=nt.pure(2), limits=nt.limits(rows=3))
+    assert [len(one.columns) for one in alone.loss.clipped] == [2]
 
 
 def test_headline_names_the_statistics_whose_bars_nothing_bounds(tmp_path):
@@ -820,7 +869,7 @@ def test_lost_rows_of_sums_over_groups_may_be_anywhere_and_of_any_value(over, bo
     asked, weights = SUMS_OVER_GROUPS[over]
     question = asked(table.group_by("month", keys=MONTHS)).agg(y=nt.sum("paid", *bounds, "1/4"))
     made = plan(question, spend=nt.pure(1), limits=nt.limits(rows=2))
-    lost = made.after_loss({"rows": [0, 3], "units": 0, "clipped": {"amount": 2}})
+    lost = made.after_loss({"rows": [0, 3], "units": 0, "clipped": {"columns": {"paid": 2}}})
     nothing = np.zeros(len(weights))
     found = lost.estimate(nothing, nothing, *lost.resolved.queries.extremes())
     for row, low, high in zip(weights, found.lower, found.upper, strict=True):

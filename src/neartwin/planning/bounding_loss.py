@@ -34,7 +34,7 @@ from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.noise_laws import Law, half_widths_of_sums
 from neartwin.noise import Source
-from neartwin.planning.allocation import CONFIDENCE, LOSS_FAILURE, mu_squared_of, split_budget
+from neartwin.planning.allocation import CONFIDENCE, LOSS_FAILURE, NO_DELTA, mu_squared_of, share_of, split_budget
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.stage import LARGEST, SALT_BITS, ContributionSizes, Engine, Stage
 from neartwin.statistics.base import total_of
@@ -53,7 +53,7 @@ _AMOUNT = Bounds(Fraction(0), Fraction(2**31), Fraction(1))  # of one row
 _AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the largest value times the rows that count
 # The failures of bars: of the units cut, of the units not cut, and of all choices of M together; of M from above, by all rules.
 _CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
-_CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
+_ROWS = 2  # shares of the spend for lost rows, where clipped values have one for each column
 _GROUPS = Fraction(1, 4)  # of the spend, where units are counted beside rows
 _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the limit
 _TAIL = 0.1  # the evidence for a step of M where many are cut, some of whom then lose much
@@ -100,7 +100,9 @@ class LossStage:
         taken: The losses at which cells begin.
         what: The clipped columns and their bounds, in words; empty for limits.
         sizes: The largest value of each clipped column, by its name.
-        clipped: The stage that measures what clipping changes; None if no summed value can be clipped.
+        columns: The clipped columns, by their names on the grid.
+        clipped: The stages that measure what clipping changes, one for all columns that products join. None for values that
+            cannot be clipped.
         groups: The stage that measures what a limit of groups takes from counts of units beside other statistics, or None.
         takes_rows: Whether limits can take something, so that it is measured: not where a unit has one row.
         least: The least M, as a share of the limit.
@@ -114,7 +116,8 @@ class LossStage:
     taken: tuple[int, ...] = TAKEN
     what: str = ""
     sizes: Mapping[str, float] = field(default_factory=dict)
-    clipped: "LossStage | None" = None
+    columns: tuple[str, ...] = ()
+    clipped: "tuple[LossStage, ...]" = ()
     groups: "LossStage | None" = None
     takes_rows: bool = True
     least: float = 0.0
@@ -153,63 +156,68 @@ class LossStage:
         if beside and few is not None:
             part, spend = split_budget(spend, _GROUPS)
             units = cls.of(replace(stage, norm=stage.units_norm, grid={}, moments={}), part, power=0)
-        amounts, clipped, groups = list(clipped_amounts(stage)), None, stage.groups_per_unit or 1
+        groups, joined = stage.groups_per_unit or 1, _joined(stage)
         # a unit counts for that many rows, or groups for the power 0, and the answer's noise is scaled to it
         limit = float(stage.norm or (power and stage.rows_per_unit) or stage.rows_per_group**power * groups)
-        if amounts:
-            part, spend = (spend, spend) if stage.table.one_row else split_budget(spend, _CLIPPED)
-            edges = (1, 2, *(2 + math.ceil(min(limit, LARGEST)) * end for end in _AMOUNTS))  # all below _AMOUNT's end
-            whole = replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None)
-            grid = {amount.name: amount for _, amount, _ in amounts}
-            clipped = cls(
+        edges = (1, 2, *(2 + math.ceil(min(limit, LARGEST)) * end for end in _AMOUNTS))  # all below _AMOUNT's end
+        whole = replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None)
+        takes_rows = not (joined and stage.table.one_row)
+        each = Fraction(1, len(joined) + _ROWS * takes_rows)
+        grids = [{amount.name: amount for _, amount, _ in amounts} for amounts in joined]
+        clipped = tuple(
+            cls(
                 stage=replace(whole.counting_units(ContributionSizes(edges, 1, of=tuple(grid))), grid=grid),
-                mechanism=_noise(stage, part),
+                mechanism=_noise(stage, share_of(spend, each, delta=NO_DELTA)),
                 limit=FINE * limit,
                 taken=tuple(edge - 1 for edge in edges),
                 what=" and ".join(dict.fromkeys(words for *_, clips in amounts for words in clips)),
                 sizes={column.column: _size(column) for column, *_ in amounts},
+                columns=tuple(column.name for column, *_ in amounts),
                 rules=1,
             )
-        sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
-        takes_rows, noise = clipped is None or not stage.table.one_row, _noise(stage, spend)
-        asked = stage.counting_units(sizes)
+            for grid, amounts in zip(grids, joined, strict=True)
+        )
+        noise = _noise(stage, share_of(spend, 1 - each * len(joined) or Fraction(1), delta=NO_DELTA))
+        asked = stage.counting_units(ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True))
         found = cls(stage=asked, mechanism=noise, limit=limit, clipped=clipped, groups=units, takes_rows=takes_rows)
         return found if power else replace(found, noun="group")
+
+    @property
+    def beside(self) -> "tuple[LossStage, ...]":
+        """The measurements beside the first."""
+        return (*([] if self.groups is None else [self.groups]), *self.clipped)
+
+    @property
+    def measures(self) -> str:
+        """The measured thing, in words."""
+        limits = f"what the limits take{' from counts of units' * (self.noun == 'group')}"
+        return f"what clipping {self.what} changes" if self.what else limits
 
     def mechanisms(self) -> Iterator[tuple[str, DiscreteLaplace | Gaussian]]:
         """The noise of each measurement, by what it measures."""
         if self.takes_rows:
-            yield "what clipping changes" if self.what else "what the limits take", self.mechanism
-        if self.groups is not None:
-            yield "what the limits take from counts of units", self.groups.mechanism
-        if self.clipped is not None:
-            yield from self.clipped.mechanisms()
+            yield self.measures, self.mechanism
+        for one in self.beside:
+            yield from one.mechanisms()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The exact questions of all measurements."""
-        own = (self.stage,) if self.takes_rows else ()
-        return (*own, *(stage for one in (self.groups, self.clipped) if one is not None for stage in one.stages))
+        return (*[self.stage] * self.takes_rows, *(stage for one in self.beside for stage in one.stages))
 
     def losses(self) -> Composition:
         """The privacy loss of all measurements."""
         return compose([mechanism.losses() for _, mechanism in self.mechanisms()])
 
-    def explanation(self) -> Explained:
-        """The measurement, and how close it comes."""
-        lines = [
+    def explanation(self) -> tuple[Explained, ...]:
+        """The measurements, and how close they come."""
+        lines = nodes(
             f"noise of ± {self.mechanism.half_width(CONFIDENCE):,} units a cell, {len(self.taken)} cells",
             f"the number of units that lose something is known to about {_bars(self.mechanism.law, self.taken).cut:,.0f}",
-        ]
-        what = (
-            f"what clipping {self.what} changes: units by amount"
-            if self.what
-            else f"what the limits take: units by lost {self.noun}s"
         )
-        if self.clipped is not None and not self.takes_rows:
-            return self.clipped.explanation()
-        more = [one.explanation() for one in (self.groups, self.clipped) if one is not None]
-        return Explained(f"measure {what}", (*nodes(*lines), *more))
+        by = "amount" if self.what else f"lost {self.noun}s"
+        own = (Explained(f"measure {self.measures}: units by {by}", lines),) if self.takes_rows else ()
+        return (*own, *(tree for one in self.beside for tree in one.explanation()))
 
     def measured(self, engine: Engine, source: Source) -> dict[str, Any]:
         """Count, add noise, and state what was lost.
@@ -219,8 +227,8 @@ class LossStage:
             source: The source of noise.
 
         Returns:
-            The statement: see `stated`. With "clipped", that of what clipping changes, and with "counts of units", that of
-            what these lose; each as sure alone.
+            The statement: see `stated`. Its "clipped" is that of the column which clipping changes most, with the "amount"
+            of each in "columns". "counts of units" is that of what these lose. Each is as sure alone.
         """
         if self.takes_rows:
             exact = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
@@ -231,9 +239,11 @@ class LossStage:
         if self.groups is not None:
             groups = self.groups.measured(engine, source)
             found |= {"says": f"{found['says']} In counts of units: {groups['says']}", "counts of units": groups}
-        if self.clipped is not None:
-            clipped = self.clipped.measured(engine, source)
-            found |= {"says": f"{found['says']} {clipped['says']}", "clipped": clipped}
+        if self.clipped:
+            clipped = [one.measured(engine, source) for one in self.clipped]
+            worst = max(clipped, key=lambda one: math.inf if one["amount"] is None else one["amount"])
+            of = {name: one["amount"] for part, one in zip(self.clipped, clipped, strict=True) for name in part.columns}
+            found |= {"says": " ".join(one["says"] for one in (found, *clipped)), "clipped": worst | {"columns": of}}
         return found
 
     def stated(self, noisy: WholeNumbers) -> dict[str, Any]:
@@ -333,17 +343,27 @@ def _noise(stage: Stage, spend: Budget) -> DiscreteLaplace | Gaussian:
     return Gaussian(variance=both / mu_squared_of(spend), l2_squared=both)
 
 
-def taken(lost: Mapping[str, Any], *, units_alone: bool) -> tuple[int, float, Fraction | float]:
-    """The most that limits took from one group's units, and rows from all groups, infinite if unknown; and clipping, in
-    largest values.
+def taken(lost: Mapping[str, Any], *, units_alone: bool) -> tuple[int, float, dict[str, Fraction | float]]:
+    """The most that limits took from one group's units, and rows from all groups, infinite if unknown; and clipping from
+    each column, in largest values.
 
     Args:
         lost: The statement of `LossStage.measured`.
         units_alone: Whether nothing but units is counted, none of which counts twice in a group.
     """
     groups = (lost if units_alone else lost.get("counts of units", {"units": 0}))["units"]
-    rows, amount = 0 if units_alone else lost["rows"][1], lost.get("clipped", {"amount": 0})["amount"]
-    return groups, math.inf if rows is None else rows, math.inf if amount is None else Fraction(amount)
+    rows, amounts = 0 if units_alone else lost["rows"][1], lost.get("clipped", {"columns": {}})["columns"]
+    changed = {name: math.inf if one is None else Fraction(one) for name, one in amounts.items()}
+    return groups, math.inf if rows is None else rows, changed
+
+
+def _joined(stage: Stage) -> list[list[tuple[GridColumn, GridColumn, list[str]]]]:
+    """The clipped amounts of a stage, those of columns that products join together."""
+    joined = [[one] for one in clipped_amounts(stage)]
+    for moment in stage.moments.values():
+        met = [part for part in joined if any(column in moment.factors for column, *_ in part)]
+        joined = [part for part in joined if part not in met] + [[one for part in met for one in part]] * bool(met)
+    return joined
 
 
 def clipped_amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]:

@@ -252,8 +252,8 @@ class GroupPlan(QueryPlan):
         if trees:
             sums |= {name: tree[0][:, 0] for name, tree in trees.items() if self.splits[name].stage.by_unit}
         found, context = self.estimates(sums, trees), self.context
-        if both and (context.lost or context.lost_groups or context.clipped):
-            kept = replace(context, lost=0, lost_groups=0, lost_each=inf, clipped=Fraction(0))
+        if both and (context.lost or context.lost_groups or any(context.changes.values())):
+            kept = replace(context, lost=0, lost_groups=0, lost_each=inf, changes={})
             alone = replace(self, context=kept).estimates(sums, trees)
             found = tuple(replace(one, noise=(near.lower, near.upper)) for one, near in zip(found, alone, strict=True))
         return NoisyAnswer(self.rows_of(released.keys), found)
@@ -279,15 +279,13 @@ class GroupPlan(QueryPlan):
             confidence of releases over the noise.
         """
         numbers = NoisyNumbers(sums, trees)
-        measured = max(self.context.lost, self.context.lost_groups), self.context.clipped
-        confidence = CONFIDENCE + LOSS_FAILURE * sum(map(bool, measured))
-        found = tuple(
-            estimate
-            for name, statistic in self.query.aggregates.items()
-            for estimate in statistic.estimate(name, numbers, self.context, confidence)
-        )
-        if max(self.context.lost, self.context.clipped) < inf:
-            return found
+        lost, found = max(self.context.lost, self.context.lost_groups), list[Estimate]()
+        for name, statistic in self.query.aggregates.items():
+            own = self.context.of(statistic)
+            sure = CONFIDENCE + LOSS_FAILURE * (bool(lost) + bool(own.clipped))
+            found += statistic.estimate(name, numbers, own, sure)
+        if max([lost, *self.context.changes.values()]) < inf:
+            return (*found,)
         ends = (
             [[None if end in {inf, -inf} else end for end in side] for side in (one.lower, one.upper)] for one in found
         )
@@ -295,9 +293,9 @@ class GroupPlan(QueryPlan):
 
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits and clipping took: (L1) and (L5) of docs/proofs/lost-rows.md."""
-        groups, rows, clipped = taken(lost, units_alone=self.query.units_alone)
+        groups, rows, changes = taken(lost, units_alone=self.query.units_alone)
         each = lost["each"] if self.loss is not None and self.loss.noun == "value" else inf
-        context = replace(self.context, lost=rows, lost_groups=groups, lost_each=each, clipped=clipped)
+        context = replace(self.context, lost=rows, lost_groups=groups, lost_each=each, changes=changes)
         return replace(self, context=context)
 
     # Errors

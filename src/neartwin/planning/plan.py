@@ -445,7 +445,7 @@ class QueryPlan(Plan):
             *(stage.explanation(self) for stage in self.first_stages),
             *self._explain_trees(),
             Explained("bound each unit", self._explain_bounds()),
-            *(() if self.loss is None else (self.loss.explanation(),)),
+            *(() if self.loss is None else self.loss.explanation()),
             *self._explain_noise(),
         )
 

@@ -131,8 +131,8 @@ class LinearPlan(QueryPlan):
 
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits and clipping took: (L13) of docs/proofs/lost-rows.md."""
-        _, rows, clipped = taken(lost, units_alone=False)
-        return replace(self, lost=rows, clipped=clipped)
+        _, rows, changes = taken(lost, units_alone=False)
+        return replace(self, lost=rows, clipped=max(changes.values(), default=Fraction(0)))
 
     def estimate(self, values: FloatArray, bars: FloatArray, least: FloatArray, most: FloatArray) -> Estimate:
         """The released column.

@@ -138,8 +138,9 @@ class Context:
             many units may have lost any number.
         lost_groups: The most units that limits took from a group.
         lost_each: The most values that one unit has beyond its limit; infinite where lost values are not measured.
-        clipped: The most by which clipping changed each total, in largest values: (L5). 0 where it is not measured, infinite
-            where it may have changed those of many units.
+        changes: The most by which clipping changed the totals of each column, in largest values: (L5). Infinite where it may
+            have changed those of many units; none where it is not measured.
+        clipped: The largest of them, of the columns of one statistic.
     """
 
     table: Table
@@ -153,7 +154,14 @@ class Context:
     lost: float = 0
     lost_groups: int = 0
     lost_each: float = inf
+    changes: Mapping[str, Fraction | float] = field(default_factory=dict)
     clipped: Fraction | float = Fraction(0)
+
+    def of(self, statistic: "Statistic") -> Self:
+        """The context of one statistic of the question, with what clipping changed of its columns."""
+        columns = [column for one in statistic.measurements(self, 1.0, 1.0) for column in one.grid]
+        changes = [self.changes.get(column.name, self.clipped) for column in columns]
+        return replace(self, clipped=max(changes, default=self.clipped))
 
     @property
     def rows(self) -> str:
