@@ -34,7 +34,7 @@ FURTHER = (1e-9, 1e-10, 1e-11, 1e-12)  # and then in turn, where less is asked f
 MANY = 12  # laws more than there are summands, of which a ladder takes more than a second
 UNKNOWN = 1e-12  # a delta, below which greater ones may tell more
 FINE = 1e-11  # relative width in delta that a line is not asked to better
-LOOSE = 1e-5  # relative width in delta from which another method is tried
+LOOSE, OPEN = 1e-5, 1e-7  # relative widths in delta from which another method is tried, for many more laws and else
 LITTLE, STEEPEST = 1e-3, 1e6  # of the mass of the greatest loss; the tilt that it is told apart by
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
 Booleans = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -233,15 +233,15 @@ def delta(
     revealed = total.infinity[1]
     if revealed < 1:
         grown = np.exp(np.minimum(eps, 0.0)) * (revealed / (1 - revealed)) * (1 + 8 * U)
-        floor = -np.expm1(np.minimum(eps, 0.0)) * (1 - 1e-15) - grown
-        lower = np.where(wide, np.maximum(lower, floor), 0.0)
+        lower = np.where(wide, np.maximum(-np.expm1(np.minimum(eps, 0.0)) * (1 - 1e-15) - grown, 0.0), 0.0)
     result = _Deltas(eps, lower, upper, method, wide)
     kept = [] if lines is None else lines.setdefault(total, [])
     for one in kept:
         result.narrow_by(one)
     ranked = np.argsort(eps)
     # what the coarsest line of a method leaves open decides what else is asked, at every width alike
-    loose, poor = result.wider(LOOSE), np.zeros(len(eps), dtype=bool)
+    enough = LOOSE if _worth(total) == LOOSE else OPEN
+    loose, poor = result.wider(enough), np.zeros(len(eps), dtype=bool)
     for candidate in _methods(total, rtol):
         if candidate.lines is None:
             continue
@@ -265,7 +265,7 @@ def delta(
                     result.wide[:] = before  # a finer line narrows what a coarser one has
                     near = result.narrow_by(one)
                     if not finer:
-                        loose[near] = result.wider(LOOSE)[near]
+                        loose[near] = result.wider(enough)[near]
                         poor[near] |= result.wider(0.5)[near]
     rest = (method == search.FLOOR) | poor | result.wider(0.5)
     if np.any(rest):
