@@ -2,6 +2,7 @@
 
 from datetime import date, timedelta
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -60,6 +61,29 @@ def test_two_units_are_never_one_whatever_their_names_hold():
     query = nt.table(made(names), unit=("who", nt.date("at")), name="visits").agg(units=nt.count_distinct_units())
     answer = DuckdbEngine().aggregate(plan(query, spend=SPEND).stage, salt=SALT)
     assert list(answer.values["units"]) == [28 * len(names)]
+
+
+def test_people_are_counted_once_where_the_unit_is_one_of_their_days(tmp_path):
+    """COUNT(DISTINCT who) counted days of people, ten times as many, without a word."""
+    draw = np.random.default_rng(1)
+    days = [date(2024, 1, 1 + int(day)) for day in draw.integers(0, 28, 6000)]
+    frame = pa.table({"who": draw.integers(0, 500, 6000), "day": days, "paid": draw.uniform(0, 10, 6000)})
+    rows = nt.table(frame, unit=("who", nt.date("day")), name="visits", columns={"paid": nt.bounds(0, 10)})
+    high = len(set(frame["who"].to_numpy()[frame["paid"].to_numpy() > 9].tolist()))
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(rows, nt.pure(10**6))
+        for asked, true in (
+            ("COUNT(DISTINCT who)", 500),
+            ("APPROX_COUNT_DISTINCT(who)", 500),
+            ("COUNT(DISTINCT CASE WHEN paid > 9 THEN who END)", high),
+        ):
+            found = account.sql(f"SELECT {asked} AS n FROM visits", spend=nt.pure(10**4))
+            assert found["n"].values == (true,)
+        alone = account.release(account.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(10**4)))
+        assert alone["n"].values == (len(set(zip(frame["who"].to_pylist(), days, strict=True))),)
+        plain = nt.table(frame, unit="who", name="people")
+        with pytest.raises(QueryError, match="is the unit; write"):  # the near miss
+            plan(plain.agg(n=nt.count_distinct("who")), spend=nt.pure(1))
 
 
 def test_the_weaker_meaning_is_in_the_guarantee_the_notes_and_the_account(tmp_path):

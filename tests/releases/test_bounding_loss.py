@@ -738,6 +738,27 @@ def test_headline_names_the_statistics_whose_bars_nothing_bounds(tmp_path):
         assert "bars of n " not in released(50, rows=4).headline  # the near miss
 
 
+def test_a_headline_says_that_totals_over_groups_may_miss(tmp_path):
+    """53 weeks of 8,000 people: running totals beside counts held in 19 of 40 releases, and single weeks in 98 %."""
+    _, table, _ = visits(2_000)
+    by_town, over = "SELECT town, COUNT(*) AS n, {} AS t FROM visits GROUP BY town", "OVER (ORDER BY town)"
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(table, nt.pure(100))
+
+        def says(computed, rows=table):
+            asked = by_town.format(computed)
+            return "Totals over groups may miss" in account.sql(asked, rows, spend=nt.pure(1), keys=TOWNS).headline
+
+        assert says(f"SUM(COUNT(*)) {over}")
+        assert says("AVG(COUNT(*)) OVER ()")
+        for near in (
+            f"COUNT(*) - LAG(COUNT(*)) {over}",
+            "COUNT(*) / SUM(COUNT(*)) OVER ()",
+            "2 * COUNT(*)",
+        ):  # near misses
+            assert not says(near)
+
+
 def test_a_headline_says_so_where_all_units_are_cut(tmp_path):
     """That was "a number that is not known: ask with a larger budget" at any budget."""
     frame = pa.table({"u": np.repeat(np.arange(3000), 8), "v": np.full(24_000, 4750.0)})

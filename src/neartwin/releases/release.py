@@ -48,12 +48,12 @@ class Release(StatisticsTable):
         """Noisy numbers in conditions, the loss to limits and clipping, statistics that noise drowns, open bars; or empty."""
         lost = self.loss or {}
         said = [f"{lost['says']} ({lost['confidence']:.0%} sure{' each' * ('clipped' in lost)})"] if lost else []
+        if lost.get("beyond") and any(one.what.startswith(("SUM(", "AVG(")) for one in self.statistics):
+            said.append("Totals over groups may miss, as few units lose rows of many groups: ask for a total alone.")
         told = str(self.provenance.method.get("question", {}).get("conditions"))
         if compared := [f"{one.name} = {shown(one, 0)}" for one in self.asked_first if one.values and one.name in told]:
-            said.insert(
-                0,
-                f"Rows were compared with {', '.join(compared)}; no bar holds how far off that is. Write a number for bars.",
-            )
+            words = "no bar holds how far off that is. Write a number for bars."
+            said.insert(0, f"Rows were compared with {', '.join(compared)}; {words}")
         said += [note for note in self.notes if note.endswith(UNHELD) or note.startswith(("For $", "Groups were kept"))]
         said += ["No group was found: give keys, or ask for fewer groups."] * (self.discovered and not self.keys)
         bars = [(one, median(one.half_widths() or [0.0])) for one in self.statistics]

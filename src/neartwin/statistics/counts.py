@@ -158,7 +158,7 @@ class CountDistinct(_Counted):
 
     def _values(self, table: Table) -> GridColumn:
         """The column whose hashed values are told apart."""
-        if self.column == table.unit:
+        if self.column == table.unit and table.period is None:
             raise QueryError(f"{self}: {self.column!r} is the unit; write nt.count_distinct_units()")
         of = table.expression(as_value(table, self.column))
         if of.type not in GROUPABLE:

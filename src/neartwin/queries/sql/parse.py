@@ -566,7 +566,8 @@ def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> 
 
 
 def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
-    statistic = statistic_of(node, units_of(table) if table.joins else {table.unit})  # the unit under other names too
+    # the unit under other names too; its column alone is no unit of a period
+    statistic = statistic_of(node, () if table.period else units_of(table) if table.joins else {table.unit})
     if statistic is None:
         text, inner = node.sql(dialect="duckdb"), node.find(exp.AggFunc)
         asked = node.this if isinstance(node, exp.IgnoreNulls) else node
