@@ -690,13 +690,18 @@ def test_a_sum_reaches_by_what_clipping_takes_from_its_own_column():
     assert all(sum(one[i] for one in held[::2]) >= 36 for i in (1, 2))
 
 
-def test_columns_are_measured_together_where_a_product_joins_them():
+def test_columns_are_measured_together_where_a_product_or_a_column_of_the_table_joins_them():
     table, _ = payments()
-    both, paid = nt.correlation("clip(paid, 1, 4)", "paid * paid"), nt.mean("paid", 0, 3)
-    made = plan(table.agg(r=both, m=paid, v=nt.variance("paid", 1, 4)), spend=nt.pure(2), limits=nt.limits(rows=3))
-    assert sorted(len(one.columns) for one in made.loss.clipped) == [1, 1, 2]
-    alone = plan(table.agg(r=both), spend=nt.pure(2), limits=nt.limits(rows=3))
-    assert [len(one.columns) for one in alone.loss.clipped] == [2]
+
+    def parts(**asked):
+        made = plan(table.agg(**asked), spend=nt.pure(2), limits=nt.limits(rows=3))
+        return [len(one.columns) for one in made.loss.clipped]
+
+    paid, n, both = nt.mean("paid", 0, 3), nt.sum("n", 0, 3), nt.covariance("clip(paid, 1, 4)", "clip(n, 1, 4)")
+    assert parts(m=paid, s=nt.sum("paid - 1", -1, 2)) == [2]  # who is clipped in one is in the other
+    assert parts(m=paid, n=n) == [1, 1]  # a near miss: columns of their own
+    assert parts(r=both) == [2]
+    assert parts(m=paid, n=n, r=both) == [4]
 
 
 def test_headline_names_the_statistics_whose_bars_nothing_bounds(tmp_path):

@@ -58,7 +58,7 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
     assert origins["total: paid"] == ("[0, 20] in steps of 0.01", "public")
     assert origins["max_rows_per_group"] == ("1", "public")
     # the scales are those that the spend buys, worked out here by hand: a tenth of epsilon 1/2, of which what limits take
-    # has a half and what clipping changes of each column a quarter; then shares of the rest, the last 1121 of 4096 for groups
+    # has two thirds and what clipping changes of the one column a third; then shares of the rest, the last 1121 of 4096
     scales = {
         part["for"]: Fraction(part["parameters"]["scale"]) / int(part["parameters"].get("parts of a step", 1))
         for part in body["mechanisms"] if part["law"] == "DiscreteLaplace"
@@ -68,9 +68,8 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
         "short:paid[1,10,1/100]-100 from below": Fraction(20 * 4096, 9 * 1854),
         "empty:paid[1,10,1/100]-100 from below": Fraction(20 * 4096, 9 * 1854),  # of other rows: all three paid once
         "total:paid[0,20,1/100]-0": Fraction(2000 * 20 * 4096, 9 * 1121),
-        "what the limits take": 40,
-        "what clipping paid to [1, 10] changes": 80,
-        "what clipping paid to [0, 20] changes": 80,
+        "what the limits take": 30,
+        "what clipping paid to [1, 10] and paid to [0, 20] changes": 60,
     }
     assert body["error"]["loss"] == release.headline
     assert body["guarantee"]["promise"]["epsilon"] == "1/2"

@@ -215,9 +215,8 @@ class LossStage:
             f"noise of ± {self.mechanism.half_width(CONFIDENCE):,} units a cell, {len(self.taken)} cells",
             f"the number of units that lose something is known to about {_bars(self.mechanism.law, self.taken).cut:,.0f}",
         )
-        by = "amount" if self.what else f"lost {self.noun}s"
-        own = (Explained(f"measure {self.measures}: units by {by}", lines),) if self.takes_rows else ()
-        return (*own, *(tree for one in self.beside for tree in one.explanation()))
+        own = [Explained(f"measure {self.measures}: units by {'amount' if self.what else f'lost {self.noun}s'}", lines)]
+        return (*own * self.takes_rows, *(tree for one in self.beside for tree in one.explanation()))
 
     def measured(self, engine: Engine, source: Source) -> dict[str, Any]:
         """Count, add noise, and state what was lost.
@@ -352,17 +351,20 @@ def taken(lost: Mapping[str, Any], *, units_alone: bool) -> tuple[int, float, di
         units_alone: Whether nothing but units is counted, none of which counts twice in a group.
     """
     groups = (lost if units_alone else lost.get("counts of units", {"units": 0}))["units"]
-    rows, amounts = 0 if units_alone else lost["rows"][1], lost.get("clipped", {"columns": {}})["columns"]
-    changed = {name: math.inf if one is None else Fraction(one) for name, one in amounts.items()}
+    rows, of = 0 if units_alone else lost["rows"][1], lost.get("clipped", {"columns": {}})["columns"]
+    changed = {name: math.inf if amount is None else Fraction(amount) for name, amount in of.items()}
     return groups, math.inf if rows is None else rows, changed
 
 
 def _joined(stage: Stage) -> list[list[tuple[GridColumn, GridColumn, list[str]]]]:
-    """The clipped amounts of a stage, those of columns that products join together."""
-    joined = [[one] for one in clipped_amounts(stage)]
+    """The clipped amounts of a stage: together those of one column of the table, and those that a product joins."""
+    amounts, joined = {one[0]: one for one in clipped_amounts(stage)}, list[list[Any]]()
+    of = {column: set(one.expression.columns) for column, one, _ in amounts.values() if one.expression}
     for moment in stage.moments.values():
-        met = [part for part in joined if any(column in moment.factors for column, *_ in part)]
-        joined = [part for part in joined if part not in met] + [[one for part in met for one in part]] * bool(met)
+        of |= dict.fromkeys(factors := of.keys() & set(moment.factors), set().union(*map(of.__getitem__, factors)))
+    for column, one in amounts.items():
+        met = [part for part in joined if any(of[column] & of[other] for other, *_ in part)]
+        joined = [part for part in joined if part not in met] + [[*(other for part in met for other in part), one]]
     return joined
 
 

@@ -159,9 +159,8 @@ class Context:
 
     def of(self, statistic: "Statistic") -> Self:
         """The context of one statistic of the question, with what clipping changed of its columns."""
-        columns = [column for one in statistic.measurements(self, 1.0, 1.0) for column in one.grid]
-        changes = [self.changes.get(column.name, self.clipped) for column in columns]
-        return replace(self, clipped=max(changes, default=self.clipped))
+        found = [self.changes.get(c.name, self.clipped) for m in statistic.measurements(self, 1.0, 1.0) for c in m.grid]
+        return replace(self, clipped=max(found, default=self.clipped))
 
     @property
     def rows(self) -> str:
