@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from neartwin.accounting.usage import cost, for_group, parallel, subsample
-from neartwin.accounting.usage_parser import NAMES, parse
+from neartwin.accounting.usage_parser import LONGEST, NAMES, parse
 from neartwin.errors import ParameterError
 from neartwin.losses import (
     Approx,
@@ -115,3 +115,19 @@ def test_noise_that_is_none_is_refused_by_its_name(text, noise):
 def test_every_name_is_known_to_the_refusal():
     with pytest.raises(ParameterError, match=", ".join(NAMES)):
         parse("eval(x=1)")
+
+
+@pytest.mark.parametrize("text", ["gaussian(mu=2, mu=1)", "laplace(epsilon=1, epsilon=1)"])
+def test_a_number_that_is_given_twice_is_refused(text):
+    """The last one counted, so a slip of the pen could make a mechanism cheap."""
+    with pytest.raises(ParameterError, match="each once"):
+        parse(text)
+
+
+def test_a_sum_is_answered_at_any_length_that_is_read():
+    """Six hundred terms were read, and then overflowed the stack."""
+    terms = LONGEST // len("+gaussian(mu=1)")
+    found = cost(parse("+".join(["gaussian(mu=1)"] * terms))).epsilon("1e-6")
+    assert found == (terms * Gaussian(mu=1)).epsilon("1e-6")
+    with pytest.raises(ParameterError, match="characters"):
+        parse("+".join(["gaussian(mu=1)"] * (terms + 1)))

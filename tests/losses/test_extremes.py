@@ -10,6 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from neartwin.losses import (
     Approx,
+    DiscreteGaussian,
     FinitePair,
     Gaussian,
     Laplace,
@@ -208,3 +209,12 @@ def test_ends_next_to_the_largest_loss_fit_what_its_atom_alone_allows(delta):
         assert atom(found.upper) <= delta
         assert atom(found.lower + 200 * math.ulp(found.lower)) < delta  # near miss: a lower end too high
     assert found.width < 2e-14
+
+
+@pytest.mark.parametrize(("variance", "delta"), [("1e20", "1e-300"), ("1e30", "1e-200")])
+def test_wide_noise_is_answered_where_its_characteristic_function_underflows(variance, delta):
+    """That was an error of the logarithm of 0. Such noise is normal but for rounding."""
+    found = (1 * DiscreteGaussian(sigma2=variance)).epsilon(delta)
+    normal = (1 * Gaussian(mu=1 / math.isqrt(int(float(variance))))).epsilon(delta)
+    assert found.lower <= normal.upper
+    assert normal.lower <= found.upper < 1e-6

@@ -29,7 +29,8 @@ def poisson_batches(*, noise_multiplier: Number, rate: Number, steps: int, accum
         noise_multiplier: Above 0.
         rate: The probability with which each record is in a batch.
         steps: Steps of the optimizer.
-        accumulated: Poisson batches whose clipped gradients one step sums. A record may be in several (T3).
+        accumulated: Poisson batches whose clipped gradients one step sums. A record may be in several (T3). More than 63 times
+            in one step counts as revealed.
 
     >>> from neartwin.accounting.usage import cost
     >>> round(cost(poisson_batches(noise_multiplier=1, rate="0.01", steps=10_000)).epsilon("1e-5").upper, 6)

@@ -18,7 +18,7 @@ from neartwin.errors import ParameterError
 from neartwin.interactive import suggested
 from neartwin.losses.composition import PrivacyLoss
 
-LONGEST = 10_000
+LONGEST = 5_000
 _KNOWN: Mapping[str, Callable[..., Any]] = {
     "approx": losses.Approx,
     "discrete_gaussian": losses.DiscreteGaussian,
@@ -136,8 +136,8 @@ class _Reader:
         given: dict[str, Fraction | int] = {}
         for keyword in node.keywords:
             value = self.read(keyword.value)
-            if keyword.arg is None or not isinstance(value, Fraction):
-                raise self._refused(node, "takes numbers by name, such as epsilon=0.1")
+            if keyword.arg is None or keyword.arg in given or not isinstance(value, Fraction):
+                raise self._refused(node, "takes numbers by name, each once, such as epsilon=0.1")
             given[keyword.arg] = int(value) if value.denominator == 1 else value
         parts = [self.read(argument) for argument in node.args]
         if any(isinstance(part, Fraction) for part in parts):

@@ -228,7 +228,7 @@ class Composition:
         exact = open_probability(delta=rational(delta=delta))
         low, high = floats_around(exact)
         if low <= 0:
-            raise ParameterError("delta", delta, "must not be below 1e-300")
+            raise ParameterError("delta", delta, "must not be below 5e-324, the least float above 0")
         if not (type(rtol) is float and 0 < rtol <= 1e-2) and positive(rtol=rtol) > 1e-2:
             raise ParameterError("rtol", rtol, "must not exceed 0.01")
         first, *others = self.sides(direction)
