@@ -212,7 +212,7 @@ def test_ends_next_to_the_largest_loss_fit_what_its_atom_alone_allows(delta):
 
 
 @pytest.mark.parametrize(("variance", "delta"), [("1e20", "1e-300"), ("1e30", "1e-200")])
-def test_wide_noise_is_answered_where_its_characteristic_function_underflows(variance, delta):
+def test_wide_noise_is_answered_where_its_transform_underflows(variance, delta):
     """That was an error of the logarithm of 0. Such noise is normal but for rounding."""
     found = (1 * DiscreteGaussian(sigma2=variance)).epsilon(delta)
     normal = (1 * Gaussian(mu=1 / math.isqrt(int(float(variance))))).epsilon(delta)

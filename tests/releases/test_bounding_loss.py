@@ -690,7 +690,7 @@ def test_a_sum_reaches_by_what_clipping_takes_from_its_own_column():
     assert all(sum(one[i] for one in held[::2]) >= 36 for i in (1, 2))
 
 
-def test_columns_are_measured_together_where_a_product_or_a_column_of_the_table_joins_them():
+def test_columns_are_measured_together_if_a_product_or_a_column_joins_them():
     table, _ = payments()
 
     def parts(**asked):
