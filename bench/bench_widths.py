@@ -19,7 +19,7 @@ from neartwin.accounting import training
 from neartwin.accounting.usage import cost, for_group, repeated, subsample
 from neartwin.losses import BoundedRange, DiscreteGaussian, GaussianMixture, Geometric, SubsampledGaussian, compose
 
-SEED, RUNS, LARGEST = 20261201, 30, 30.0
+SEED, RUNS, LARGEST = 20261201, 20, 30.0
 BAR, ALLOCATION = 1e-6, 1e-3
 
 
@@ -58,14 +58,12 @@ def noise(rng):
     return between(rng, 0.5, 10)
 
 
-def poisson(rng, steps=1e5):
-    return training.poisson_batches(
-        noise_multiplier=noise(rng), rate=between(rng, 1e-5, 0.1), steps=whole(rng, 10, steps)
-    )
-
-
 def steps(rng, most=1e5):
     return whole(rng, 10, most)
+
+
+def poisson(rng, most=1e5):
+    return training.poisson_batches(noise_multiplier=noise(rng), rate=between(rng, 1e-5, 0.1), steps=steps(rng, most))
 
 
 def thousand(rng):

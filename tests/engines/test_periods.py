@@ -81,6 +81,12 @@ def test_people_are_counted_once_where_the_unit_is_one_of_their_days(tmp_path):
             assert found["n"].values == (true,)
         alone = account.release(account.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(10**4)))
         assert alone["n"].values == (len(set(zip(frame["who"].to_pylist(), days, strict=True))),)
+        with pytest.raises(QueryError, match=r"rows\.most_common"):  # and not that of the most people, by their days
+            account.sql(
+                "SELECT day FROM visits GROUP BY day ORDER BY COUNT(DISTINCT who) DESC LIMIT 1",
+                spend=nt.pure(1),
+                keys={"day": sorted(set(days))},
+            )
         plain = nt.table(frame, unit="who", name="people")
         with pytest.raises(QueryError, match="is the unit; write"):  # the near miss
             plan(plain.agg(n=nt.count_distinct("who")), spend=nt.pure(1))

@@ -12,13 +12,13 @@ from inspect import signature
 from typing import Any
 
 from neartwin import losses
-from neartwin.accounting.usage import Usage, for_group, parallel, repeated, sequential, subsample, use
+from neartwin.accounting.usage import Sequential, Usage, for_group, parallel, repeated, sequential, subsample, use
 from neartwin.checks import positive
 from neartwin.errors import ParameterError
 from neartwin.interactive import suggested
 from neartwin.losses.composition import PrivacyLoss
 
-LONGEST = 5_000
+LONGEST = 10_000
 _KNOWN: Mapping[str, Callable[..., Any]] = {
     "approx": losses.Approx,
     "discrete_gaussian": losses.DiscreteGaussian,
@@ -115,7 +115,7 @@ class _Reader:
             if isinstance(one, Fraction) and isinstance(two, Fraction):
                 return one + two
             raise self._refused(node, "adds a number and a mechanism")
-        return sequential(one, two)
+        return sequential(*(one.parts if isinstance(one, Sequential) else (one,)), two)
 
     def _product(self, node: ast.expr, one: Usage | Fraction, two: Usage | Fraction) -> Usage | Fraction:
         if isinstance(one, Fraction) and isinstance(two, Fraction):

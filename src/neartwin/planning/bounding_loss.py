@@ -13,9 +13,9 @@ much. So a second rule has M at least another part of it. Where many surely are,
 chosen by the noisy counts. Under each rule the choice makes no upper bar of lost rows less sure (L7). Failures of the other
 bars add up over its choices. All bars of a statement together fail with probability at most 1 - CONFIDENCE.
 
-**Clipped values.** One more histogram is of units by how much clipping changes their summed values, in parts of the largest. It
-says how many units have such a value, and bounds the change as lost rows are bounded. Most bounds are honest, so each step of
-M takes at least half a bar of evidence.
+**Clipped values.** For each clipped column one more histogram is of units by how much clipping changes their values, in parts
+of the largest. It says how many units have such a value, and bounds the change as lost rows are bounded. Most bounds are
+honest, so each step of M takes at least half a bar of evidence.
 """
 
 import math
@@ -101,8 +101,8 @@ class LossStage:
         what: The clipped columns and their bounds, in words; empty for limits.
         sizes: The largest value of each clipped column, by its name.
         columns: The clipped columns, by their names on the grid.
-        clipped: The stages that measure what clipping changes, one for all columns that products join. None for values that
-            cannot be clipped.
+        clipped: The stages that measure what clipping changes of summed values that can be clipped. Columns have one together
+            if they are made of one column of the table, or a product joins them.
         groups: The stage that measures what a limit of groups takes from counts of units beside other statistics, or None.
         takes_rows: Whether limits can take something, so that it is measured: not where a unit has one row.
         least: The least M, as a share of the limit.
@@ -177,7 +177,7 @@ class LossStage:
             )
             for grid, amounts in zip(grids, joined, strict=True)
         )
-        noise = _noise(stage, share_of(spend, 1 - each * len(joined) or Fraction(1), delta=NO_DELTA))
+        noise = _noise(stage, share_of(spend, _ROWS * each if takes_rows else Fraction(1), delta=NO_DELTA))
         asked = stage.counting_units(ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True))
         found = cls(stage=asked, mechanism=noise, limit=limit, clipped=clipped, groups=units, takes_rows=takes_rows)
         return found if power else replace(found, noun="group")
@@ -358,14 +358,13 @@ def taken(lost: Mapping[str, Any], *, units_alone: bool) -> tuple[int, float, di
 
 def _joined(stage: Stage) -> list[list[tuple[GridColumn, GridColumn, list[str]]]]:
     """The clipped amounts of a stage: together those of one column of the table, and those that a product joins."""
-    amounts, joined = {one[0]: one for one in clipped_amounts(stage)}, list[list[Any]]()
-    of = {column: set(one.expression.columns) for column, one, _ in amounts.values() if one.expression}
-    for moment in stage.moments.values():
-        of |= dict.fromkeys(factors := of.keys() & set(moment.factors), set().union(*map(of.__getitem__, factors)))
-    for column, one in amounts.items():
-        met = [part for part in joined if any(of[column] & of[other] for other, *_ in part)]
-        joined = [part for part in joined if part not in met] + [[*(other for part in met for other in part), one]]
-    return joined
+    amounts = list(clipped_amounts(stage))
+    of = {column: amount.expression.columns for column, amount, _ in amounts if amount.expression}
+    products = (frozenset().union(*(of.get(column, ()) for column in one.factors)) for one in stage.moments.values())
+    parts: list[frozenset[str]] = []
+    for link in (*of.values(), *products):
+        parts = [*(part for part in parts if not part & link), link.union(*(part for part in parts if part & link))]
+    return [[one for one in amounts if of[one[0]] <= part] for part in parts if part]
 
 
 def clipped_amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]:

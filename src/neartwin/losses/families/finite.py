@@ -46,7 +46,7 @@ from neartwin.losses.families.gaussian import log_mixed
 from neartwin.losses.families.randomized_response import Pure, RandomizedResponse, ResponsePair, three_losses
 from neartwin.losses.summands.atoms import AtomicSum, Weighted, merged
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand, no_replacement
-from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, U, gamma, log_one_plus
+from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, gamma, log_one_plus
 from neartwin.tradeoff.finite import staircase_masses
 
 SMALL_VARIANCE = Fraction(1, 4)
@@ -133,8 +133,8 @@ class ThetaSum(Summand):
         half = math.pi * self.s / self.d
         if until > half * (1 + 1e-12):
             return 0.0
-        top = math.exp(-0.5 * self.mu2 * t * t) + 3 * math.exp(-0.5 * self.mu2 * half * half)
-        bound = math.log(max(top, SMALLEST)) - math.log1p(-3 * math.exp(-2 * math.pi**2 * self.s)) + 1e-12
+        top = float(np.logaddexp(-0.5 * self.mu2 * t * t, math.log(3) - 0.5 * self.mu2 * half * half))
+        bound = top - math.log1p(-3 * math.exp(-2 * math.pi**2 * self.s)) + 1e-12
         return min(self.count * bound * (1 - 1e-12), 0.0)
 
 

@@ -240,7 +240,8 @@ def delta(
         result.narrow_by(one)
     ranked = np.argsort(eps)
     # what the coarsest line of a method leaves open decides what else is asked, at every width alike
-    loose, poor = result.wider(enough := LOOSE if _worth(total) == LOOSE else OPEN), np.zeros(len(eps), dtype=bool)
+    enough = OPEN if _worth(total) < LOOSE else LOOSE
+    loose, poor = result.wider(enough), np.zeros(len(eps), dtype=bool)
     for candidate in _methods(total, rtol):
         if candidate.lines is None:
             continue

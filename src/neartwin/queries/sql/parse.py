@@ -387,7 +387,7 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
     if len(groups) != 1 or not by_units or limit is None:
         raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
     if _aggregate(ranked[0].this, rows.table)[0] != "units":
-        raise QueryError(instead("clauses", "most", unit=rows.table.unit_name))
+        raise QueryError(instead("clauses", "in_periods" if rows.table.period else "most", unit=rows.table.unit_name))
     ((column, _),) = groups.items()
     keys = completed(keys, rows.table, [column], rows.conditions)
     if keys is None:
@@ -567,7 +567,7 @@ def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> 
 
 def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
     # the unit under other names too; its column alone is no unit of a period
-    statistic = statistic_of(node, () if table.period else units_of(table) if table.joins else {table.unit})
+    statistic = statistic_of(node, () if table.period else units_of(table))
     if statistic is None:
         text, inner = node.sql(dialect="duckdb"), node.find(exp.AggFunc)
         asked = node.this if isinstance(node, exp.IgnoreNulls) else node
