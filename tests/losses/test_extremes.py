@@ -20,6 +20,7 @@ from neartwin.losses import (
     SubsampledLaplace,
     compose,
 )
+from neartwin.losses.families.finite import ThetaSum
 from neartwin.losses.views.tradeoff import tradeoff
 from tests.oracles import compositions as truth
 from tests.oracles import sums
@@ -218,3 +219,23 @@ def test_wide_noise_is_answered_where_its_transform_underflows(variance, delta):
     normal = (1 * Gaussian(mu=1 / math.isqrt(int(float(variance))))).epsilon(delta)
     assert found.lower <= normal.upper
     assert normal.lower <= found.upper < 1e-6
+
+
+@pytest.mark.parametrize(("variance", "shift"), [("1/4", 1), ("3", 1), ("40", 3), ("1000", 2)])
+def test_the_tail_of_discrete_noise_bounds_its_transform(variance, shift):
+    """The moduli of its characteristic function, summed outcome by outcome."""
+    variance, uses = Fraction(variance), 3
+    total, half = ThetaSum(variance, shift, uses), math.pi * float(variance) / shift
+    x = np.arange(-400, 401)
+    masses = np.exp(-((x - 0.3 * shift) ** 2) / (2 * float(variance)))  # at some tilt
+    losses, near = x * shift / float(variance), []
+    for share in (0.0, 0.02, 0.1, 0.3, 0.6, 0.9, 0.999):
+        at = half * share
+        bound = total.log_tail(0.3, at, half)
+        beyond = np.linspace(at, half, 200)
+        moduli = np.abs(np.exp(1j * np.outer(beyond, losses)) @ masses) / masses.sum()
+        if moduli.max() > 1e-12:  # else the sum is rounding alone
+            most = uses * math.log(moduli.max())
+            assert most <= bound + 1e-9
+            near.append(most > 1.2 * bound)
+    assert any(near)  # the near miss: a tail that falls faster

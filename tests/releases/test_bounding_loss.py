@@ -704,6 +704,19 @@ def test_columns_are_measured_together_if_a_product_or_a_column_joins_them():
     assert parts(m=paid, n=n, r=both) == [4]
 
 
+def test_a_product_is_open_if_one_of_its_columns_is_clipped():
+    _, table = many_and_dear(4_000)
+    query = table.agg(r=nt.correlation("clip(paid, 1, 4)", "CASE WHEN paid > 2 THEN 1 ELSE 0 END"))
+    made = plan(query, spend=nt.pure(2), limits=nt.limits(rows=3))
+    engine, source = DuckdbEngine(), noise.ScriptedSource(b"one")
+    exact = [engine.aggregate(stage, salt=1) for stage in made.stages]
+    ((column,),) = [one.columns for one in made.loss.clipped]
+    for amount in (0, 2):  # and a near miss: nothing clipped
+        at = made.after_loss({"rows": [0, 9], "clipped": {"columns": {column: amount}}})
+        correlated = at.noised(exact, source).columns[0]
+        assert ([*correlated.lower, *correlated.upper] == [-1, 1]) is (amount > 0)
+
+
 def test_headline_names_the_statistics_whose_bars_nothing_bounds(tmp_path):
     table, _ = payments()
     with nt.open_ledger(tmp_path / "budget.db") as ledger:
