@@ -106,6 +106,7 @@ class LossStage:
         groups: The stage that measures what a limit of groups takes from counts of units beside other statistics, or None.
         takes_rows: Whether limits can take something, so that it is measured: not where a unit has one row.
         least: The least M, as a share of the limit.
+        totals: That of totals over groups, where they are asked; 0 where they are not.
         noun: The lost thing: a row, a group or a value.
         rules: How many rules choose M: a first one, where noise may hide many units another, and under given limits one more.
     """
@@ -121,6 +122,7 @@ class LossStage:
     groups: "LossStage | None" = None
     takes_rows: bool = True
     least: float = 0.0
+    totals: float = 0.0
     noun: str = "row"
     rules: int = 2
 
@@ -254,6 +256,7 @@ class LossStage:
         Returns:
             "cut": the estimated share of units that lose something. "cut_at_most": its upper end. "rows": the ends of the
             number of rows that are lost by units that lose up to "each". The upper end is None where many may lose more.
+            "totals": its upper end for bars of totals over groups, where these are asked, with an M of their own.
             "units": the most such units; there, all that lose something. "amount": in place of both, the most by which
             clipping changes each total, in largest values, or None. "beyond": the most units that lose more. "says": in words.
             "confidence": of all together.
@@ -268,15 +271,16 @@ class LossStage:
         dear = (1 + reach) / 2 if self.what else reach**_STEEP
         part = _HALF if self.mechanism.law.laplace_scale is None else _EIGHTH
         many = self.rules > 2 and cut > 2 * bars.cut
-        some = self.least if bars.cut >= 1 else 0.0  # as noise hides units, or none
-        least = max(math.floor(self.limit * some), self.limit * part * ((share > _UNSURE or many) and not self.what))
-        dear = dear * (_TAIL if many else 1.0)
-        ends = (beyond[:-1] <= dear * bars.beyond[:-1]) & (bars.ends[:-2] >= least)
-        place = int(np.argmax(np.append(ends, True)))
+        some = (self.least, self.totals) if bars.cut >= 1 else (0.0, 0.0)  # as noise hides units, or none
+        rule = self.limit * part * ((share > _UNSURE or many) and not self.what)
+        leasts = [max(math.floor(self.limit * one), rule, some[1] > 0) for one in some]
+        ends = beyond[:-1] <= dear * (_TAIL if many else 1.0) * bars.beyond[:-1]
+        place, whole_place = (int(np.argmax(np.append(ends & (bars.ends[:-2] >= one), True))) for one in leasts)
         begins = np.array(self.taken) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
         low = max(0.0, float((bars.inside @ (begins * counts) - bars.least)[: place + 1].max()))
         # at least 1 beyond M = 0: so an end of 0 cannot fail
-        high = max(low, float((bars.inside @ (bars.ends * counts) + bars.most)[place]), float(place > 0))
+        lost = bars.inside @ (bars.ends * counts) + bars.most
+        high, in_all = (max(low, float(lost[at]), float(at > 0)) for at in (place, whole_place))
         found = {
             "confidence": CONFIDENCE,
             "cut": min(1.0, max(0.0, cut) / max(cut + whole, 1.0)),
@@ -290,6 +294,7 @@ class LossStage:
             units = max((bars.inside @ counts + bars.losing)[place], float(place > 0)) if known else most_cut
             rows = [math.ceil(low), math.floor(high) if known else None]
             found |= {"rows": rows, "each": int(bars.ends[place]), "units": math.floor(units)}
+            found |= {"totals": math.floor(in_all)} if self.totals else {}
         return found | {"says": self._words(found, cut + whole, some=cut > bars.cut or low > 0)}
 
     def _words(self, found: dict[str, Any], all_: float, *, some: bool) -> str:

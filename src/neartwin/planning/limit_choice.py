@@ -57,6 +57,7 @@ from neartwin.planning.matching import matched, shortfalls
 from neartwin.planning.plan import Choice, FirstStage, QueryPlan
 from neartwin.planning.stage import SALT_BITS, Cells, ContributionSizes, Engine, Stage
 from neartwin.planning.workloads import plan_margins, plan_workload
+from neartwin.queries.arithmetic import adds_groups
 from neartwin.queries.query import Query
 from neartwin.tables.table import RowUnit
 
@@ -331,7 +332,11 @@ def bounded_plan(
         loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1, beside=query.units_beside)
         if not query.units_alone:  # few groups have bars so short that the choice does not see what matters to them
             bins = max(len(one.bins) or 1 for one in query.aggregates.values())
-            loss = replace(loss, least=1 / (1 + _ROOM * bins * (len(query.groups.keys or ()) or GROUPS)))
+            groups = len(query.groups.keys or ()) or GROUPS
+            added = any(adds_groups(text) for _, text in query.after.computed)
+            added &= all(one.bounds.low >= 0 for one in plan.stage.grid.values())
+            spread = added * (1.0 if plan.bounding.norm is None else groups**0.5)  # rows of a unit, over its limit
+            loss = replace(loss, least=1 / (1 + _ROOM * bins * groups), totals=spread / 2)
     price = whole.price if whole.price == price_of(spend, query) else total_of([first, plan.price], spend)
     return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
 

@@ -346,6 +346,12 @@ def orders_along(tree: exp.Expr) -> list[exp.Expr]:
     return [window.args["order"] for window in windows if window.args.get("order")]
 
 
+def adds_groups(text: str) -> bool:
+    """Whether an expression adds up groups, other than in a quotient."""
+    tree = parsed(text, "100 * total / n")
+    return tree.find(exp.Sum, exp.Avg) is not None and tree.find(exp.Div) is None
+
+
 def label_of(text: str) -> str | None:
     """The text that a constant is; None for an expression."""
     tree = parsed(text, "100 * total / n").unnest()

@@ -24,7 +24,7 @@ from neartwin.checks import integer
 from neartwin.engines.duckdb import values_of
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import FloatArray
-from neartwin.queries.arithmetic import Arithmetic, Estimate, extremes, fieller, label_of
+from neartwin.queries.arithmetic import Arithmetic, Estimate, adds_groups, extremes, fieller, label_of
 from neartwin.queries.query import MARGIN, PostProcessing, SortKey, named
 from neartwin.releases.consistency import monotone, non_negative
 from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
@@ -219,7 +219,8 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     for places in parts.values():
         known = {one: Estimate(*(every[places],) * 3) for one, every in numeric.items()}
         noisy = expression.columns - set(numeric)
-        found = expression.of(known | {one: column_of(release, at_places(release[one], places)) for one in noisy})
+        columns = {one: column_of(release, at_places(release[one], places), totals=adds_groups(text)) for one in noisy}
+        found = expression.of(known | columns)
         values[places], low[places], high[places] = found.values, found.low, found.high
         events |= {event for event in found.events if event[0] not in numeric}
     held = 1 - sum(1 - (release[column].confidence or release.confidence) for column, _ in events)
@@ -248,12 +249,13 @@ def closed(end: float) -> float | None:
 
 
 @np.errstate(invalid="ignore")  # of open ends
-def column_of(release: StatisticsTable, one: Statistic) -> Estimate:
+def column_of(release: StatisticsTable, one: Statistic, *, totals: bool = False) -> Estimate:
     """A statistic as a column of arithmetic. Noise in whole numbers gets one step more.
 
     Args:
         release: The release.
         one: The statistic.
+        totals: Whether groups are added up, which may have lost more together than the bars of groups hold.
 
     Returns:
         The column, with the shorter side of its bars where all are as drawn, alike and no shorter than the noise, and with
@@ -270,7 +272,9 @@ def column_of(release: StatisticsTable, one: Statistic) -> Estimate:
     if not drawn or min(half, more) < release.own_noise(one.name) * (1 - _OWN) - is_whole:
         return column
     together = not one.what.startswith("count_distinct_units(")  # a unit is lost to each of its groups
-    return replace(column, half=float(min(half, more)) + is_whole, lost=float(more - half), together=together)
+    lost = (release.loss or {}) if totals and together else {}
+    spread = max(lost.get("totals", 0) / (lost.get("rows", (0, 0))[1] or math.inf), 1.0)
+    return replace(column, half=float(min(half, more)) + is_whole, lost=float(more - half) * spread, together=together)
 
 
 def _values(release: StatisticsTable, name: str) -> Sequence[Any]:

@@ -48,7 +48,8 @@ class Release(StatisticsTable):
         """Noisy numbers in conditions, the loss to limits and clipping, statistics that noise drowns, open bars; or empty."""
         lost = self.loss or {}
         said = [f"{lost['says']} ({lost['confidence']:.0%} sure{' each' * ('clipped' in lost)})"] if lost else []
-        if lost.get("beyond") and any(one.what.startswith(("SUM(", "AVG(")) for one in self.statistics):
+        added = any(one.what.startswith(("SUM(", "AVG(")) for one in self.statistics)
+        if added and lost.get("beyond") and "totals" not in lost:
             said.append("Totals over groups may miss, as few units lose rows of many groups: ask for a total alone.")
         told = str(self.provenance.method.get("question", {}).get("conditions"))
         if compared := [f"{one.name} = {shown(one, 0)}" for one in self.asked_first if one.values and one.name in told]:
