@@ -81,3 +81,22 @@ def test_bars_hold_around_the_statistic_at_the_bounds_that_were_tuned(tmp_path):
         truth = np.minimum(paid, high).sum()
         held.append(release["s"].lower[0] - 1e-6 <= truth <= release["s"].upper[0] + 1e-6)
     assert np.mean(held) >= least(releases)
+
+
+@pytest.mark.parametrize("statistic", [nt.sum, nt.mean])
+def test_bars_at_chosen_bounds_hold_the_raw_truth_and_are_near_it(tmp_path, statistic):
+    """Noisy histograms hid up to 250 people in a half octave: a seventh of all values was clipped, and sums were 22 % off."""
+    paid = np.minimum(np.exp(np.random.default_rng(3).normal(3, 1, 4000)).round(2), 10_000)
+    rows, truth = nt.table(pa.table({"paid": paid}), unit=nt.ROW, name="visits"), getattr(paid, statistic.__name__)()
+    query = rows.agg(s=statistic("paid", 0, 10_000, clip=nt.private_range()))
+    held, off, long = 0, [], []
+    for number in range(60):
+        with nt.open_ledger(tmp_path / f"{number}.db") as book:
+            account = book.open(rows, nt.pure(1))
+            found = account.release(account.plan(query, spend=nt.pure(1)))["s"]
+        held += found.lower[0] <= truth <= found.upper[0]
+        off.append(abs(found.values[0] - truth) / truth)
+        long.append((found.upper[0] - found.lower[0]) / truth)
+    assert held >= 50  # by chance less once in 3,000, where each holds with 95 %
+    assert np.median(off) < 0.03
+    assert np.median(long) < 0.3

@@ -30,7 +30,7 @@ The choice and the question are paid in one reserve. Adaptive composition lets t
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -59,6 +59,7 @@ from neartwin.planning.stage import SALT_BITS, Cells, ContributionSizes, Engine,
 from neartwin.planning.workloads import plan_margins, plan_workload
 from neartwin.queries.arithmetic import adds_groups
 from neartwin.queries.query import Query
+from neartwin.statistics.clipping import PrivateRange
 from neartwin.tables.table import RowUnit
 
 PARTS = 1024  # parts of a unit in which scores are counted
@@ -72,27 +73,10 @@ _LEAST, _COUNTS = 25, 8  # a share is at least 1 / 25, or 1 / 8 for counts that 
 _ROOM = 2.7  # 1 over 1 + so many times the groups is the least M, as a share of the limit
 _LESS = 16  # the step down from limits whose noise cannot be drawn
 # over t, of each of two doublings, of each where counts are many, and of further ones; over r
-_FIRST, _STEEPER, _FURTHER, _GROWTH = 3.0, 4.0, 2.0, 1.2
+_FIRST, _STEEPER, _FURTHER, GROWTH = 3.0, 4.0, 2.0, 1.2
 _SIXTEENTH, _STEEP = 16, 32.0  # the share of units that a doubling costs at most, where 1.2 r is more than this
 _IDLE = 2 / 3  # the cost of a unit that leaves all of a limit idle, beside one that the limit cuts
 LOSS_OF_EPSILON, LOSS_OF_SQUARES = Fraction(1, 10), Fraction(1, 20)  # shares for what limits take
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenLimits(Choice):
-    """Limits that a first stage chose.
-
-    Attributes:
-        limits: The limits, by name.
-    """
-
-    limits: Mapping[str, Number]
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The limits, in words."""
-        chosen = ", ".join(f"{name} = {float(limit):g}" for name, limit in self.limits.items())
-        return (f"Chosen privately: {chosen}.",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +101,11 @@ class LimitSearch:
     candidates: tuple[Fraction, ...]
     mechanism: PermuteAndFlip | ExponentialMechanism
     growth: float
-    squared: bool
-    least: bool
     capped: bool
-    idle: bool
-    counts: float
+    squared: bool = False
+    least: bool = False
+    idle: bool = False
+    counts: float = 0.0
 
     @property
     def record(self) -> list[object]:
@@ -141,7 +125,7 @@ class LimitSearch:
         doublings = np.log2([float(limit) for limit in self.candidates]) / (2 if self.squared else 1)
         first, scale = _STEEPER if self.counts > 1 / SHARES["rows"] else _FIRST, float(self.mechanism.scale)
         far = (first - _FURTHER) * np.minimum(doublings, 2) + _FURTHER * doublings
-        few = self.growth if self.least or self.stages[0].by_unit else self.growth / _GROWTH
+        few = self.growth if self.least or self.stages[0].by_unit else self.growth / GROWTH
         most = _SIXTEENTH * (max(few, first * scale / PARTS) if self.capped else few)
         sixteenths = np.rint(PARTS / _SIXTEENTH * (np.minimum(doublings, _SIXTEENTH) if self.capped else doublings))
         steep = (np.minimum(most, within) if self.capped else most) * sixteenths
@@ -162,9 +146,21 @@ class LimitSearch:
         """
         sizes = self.stages[0].sizes or ContributionSizes((1,), 1)
         above = dict(zip(sizes.edges, np.cumsum(units[::-1])[::-1].tolist(), strict=True))
-        over = [above[_edge(self.name, limit)] for limit in self.candidates]
-        missed = np.array([max(PARTS * int(many) - self._few, 0) for many in over], dtype=object)
-        return -missed - self.penalties(float(units.sum()) - np.array(over, dtype=float))
+        over = [PARTS * int(above[_edge(self.name, limit)]) for limit in self.candidates]
+        return self.scores_above(over, PARTS * int(units.sum()))
+
+    def scores_above(self, over: Sequence[int], units: int) -> WholeNumbers:
+        """The scores of the candidates by the units above each.
+
+        Args:
+            over: (candidates,) units above, in parts of a unit.
+            units: All of them, in parts.
+
+        Returns:
+            (candidates,) scores, in parts of a unit.
+        """
+        missed = np.array([max(many - self._few, 0) for many in over], dtype=object)
+        return -missed - self.penalties((units - np.array(over, dtype=float)) / PARTS)
 
     def scores_of_values(self, columns: Sequence[Cells]) -> WholeNumbers:
         """The scores of the candidates by the values that they lose and the noise that they need: (V6).
@@ -179,7 +175,7 @@ class LimitSearch:
         most = self._matched(columns, max(len(cells.cell) for cells in columns), None)
         for limit in limits:  # until nothing is lost
             found.append(most if found[-1:] == [most] else self._matched(columns, limit, limit))
-        noise = PARTS * len(columns) * self.growth / _GROWTH  # of all groups and columns, for one more value of a unit
+        noise = PARTS * len(columns) * self.growth / GROWTH  # of all groups and columns, for one more value of a unit
         costs = [round(noise * limit) - PARTS * number for limit, number in zip(limits, found, strict=True)]
         moved = [limit * len(columns) for limit in limits]
         return -np.array(shortfalls(costs, moved), dtype=object) - self.penalties(math.inf)
@@ -218,7 +214,7 @@ class LimitSearch:
     @property
     def _few(self) -> int:
         """r, in parts: units above the limit that cost nothing."""
-        return 0 if self.least else math.floor(PARTS * self.growth / _GROWTH)
+        return 0 if self.least else math.floor(PARTS * self.growth / GROWTH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +285,7 @@ class LimitChoice(FirstStage):
         """Choose the limits, and plan the question within them."""
         return self.chosen(plan, {one.name: one.choose(engine, source) for one in self.searches})
 
-    def chosen(self, plan: QueryPlan, limits: Mapping[str, Any]) -> ChosenLimits:
+    def chosen(self, plan: QueryPlan, limits: Mapping[str, Any]) -> Choice:
         """The plan at these limits.
 
         Args:
@@ -301,7 +297,8 @@ class LimitChoice(FirstStage):
         """
         within = replace(self.limits, **limits)
         question = bounded_plan(plan.query, spend=self.rest, limits=within, importance=self.importance)
-        return ChosenLimits(before=plan, plan=question, limits=limits)
+        found = ", ".join(f"{name} = {float(limit):g}" for name, limit in limits.items())
+        return Choice(before=plan, plan=question, sentences=(f"Chosen privately: {found}.",))
 
 
 def bounded_plan(
@@ -337,6 +334,9 @@ def bounded_plan(
             added &= all(one.bounds.low >= 0 for one in plan.stage.grid.values())
             spread = added * (1.0 if plan.bounding.norm is None else groups**0.5)  # rows of a unit, over its limit
             loss = replace(loss, least=1 / (1 + _ROOM * bins * groups), totals=spread / 2)
+            if any(one.clip for one in query.aggregates.values()):  # bounds that are chosen surely clip somebody
+                clipped = (replace(one, least=0.25 / groups) for one in loss.clipped)
+                loss = replace(loss, clipped=tuple(clipped))
     price = whole.price if whole.price == price_of(spend, query) else total_of([first, plan.price], spend)
     return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
 
@@ -468,13 +468,13 @@ def _choosing(
             name=name,
             stages=distinct if name in values else (_sized(plan.stage, query, name, steps),),
             candidates=steps,
-            mechanism=_selection(part, monotone=name not in values),
+            mechanism=selection(part, monotone=name not in values),
             growth=growth,
             squared=name in squared,
             least=least,
             capped=capped,
             idle=capped and joins and not any(one.has_bar for one in query.aggregates.values()),
-            counts=growth / _GROWTH * float(rest.epsilon) if alone and isinstance(rest, Pure | Approx) else 0.0,
+            counts=growth / GROWTH * float(rest.epsilon) if alone and isinstance(rest, Pure | Approx) else 0.0,
         )
 
     def at(share: Fraction) -> tuple[float, QueryPlan, int]:
@@ -485,7 +485,7 @@ def _choosing(
         less = dict.fromkeys(("norm", *squared), groups**-0.25)
         noises = {name: plan.noise_of_limit(name) * less.get(name, 1.0) for name in private}
         part = first if len(private) == 1 else split_budget(first, Fraction(1, len(private)))[0]
-        searches = tuple(search(plan, part, rest, name, _GROWTH * groups * noise) for name, noise in noises.items())
+        searches = tuple(search(plan, part, rest, name, GROWTH * groups * noise) for name, noise in noises.items())
         choice = LimitChoice(searches=searches, limits=limits, importance=importance, rest=rest)
         # with 1.2 r above 6 t a finer choice gains nothing
         finer = min(one.growth * PARTS / (2 * _FIRST * float(one.mechanism.scale)) for one in searches)
@@ -494,7 +494,7 @@ def _choosing(
         return max(noises.values()), plan, min(_LEAST, math.floor(parts))
 
     squared = {"max_groups"} if limits.norm is not None else set[str]()
-    groups = _expected_groups(query, private.values())
+    groups = expected_groups(query, private.values())
     ratios = all(one.lost_row < 1 or name in query.after.divided for name, one in query.aggregates.items())
     noise, plan, parts = at(share)
     if parts > 1 / share and not values & set(private) and not any(limit.share for limit in private.values()):
@@ -510,8 +510,17 @@ def _most(query: Query, name: str, limit: PrivateLimit) -> int:
     return min(limit.at_most, len(keys) if name == "max_groups" else math.isqrt(len(keys) - 1) + 1)
 
 
-def _expected_groups(query: Query, requests: Any) -> int:
-    numbers = {bound.groups for bound in requests} - {None}
+def expected_groups(query: Query, requests: Iterable[PrivateLimit | PrivateRange]) -> int:
+    """The number of groups that a choice expects: of keys, or as its requests say.
+
+    Args:
+        query: The query.
+        requests: The requests for private choices.
+
+    Raises:
+        ParameterError: They differ in it.
+    """
+    numbers = {one.groups for one in requests if one.groups is not None}
     if len(numbers) > 1:
         raise ParameterError("groups", sorted(map(str, numbers)), "must be the same in all private limits")
     return len(query.groups.keys) if query.groups.keys is not None else next(iter(numbers), GROUPS)
@@ -549,8 +558,13 @@ def _sized(stage: Stage, query: Query, name: str, steps: tuple[Fraction, ...]) -
 
 
 @lru_cache(maxsize=256)
-def _selection(spend: Budget, *, monotone: bool) -> PermuteAndFlip | ExponentialMechanism:
-    """The selection that a part of the spend pays for, where one unit moves each score by one unit at most."""
+def selection(spend: Budget, *, monotone: bool) -> PermuteAndFlip | ExponentialMechanism:
+    """The selection that a part of the spend pays for, where one unit moves each score by one unit at most.
+
+    Args:
+        spend: The part of the spend.
+        monotone: Whether it moves all scores one way.
+    """
     if isinstance(spend, Pure):
         return PermuteAndFlip.calibrated(epsilon=spend.epsilon, sensitivity=PARTS, monotone=monotone)
     epsilon = 2 * root_below(mu_squared_of(spend))

@@ -1,23 +1,19 @@
-"""First stages that are ordinary plans, paid for in the same reserve.
+"""First stages that choose clip bounds, or answer questions in conditions, paid for in the same reserve.
 
-**Clip bounds** of values are found privately, within their declared limits. One plan is a count of rows, in which a unit counts
-for at most 256. The others are histograms over all rows, one for each column that is summed or averaged. A histogram takes one
-value a unit, chosen by a salted hash. Its cells are half octaves from 0 (or the limit next to it) to the limits. The
-question then runs at the bounds that they suggest. Adaptive composition lets a later stage depend on noisy answers of
-earlier ones: (F9) of docs/proofs/filters.md.
-
-The choice minimises the mean absolute noise of the column's total in a group plus the loss from clipping. The noise
-grows with the largest value, and the noisy histogram gives the loss. All of this is an estimate: the guarantee is
-promised, the choice is not. One value a unit describes people's values, not those of heavy people.
+**Clip bounds** of values are chosen as limits are, within their declared ends. Cells are half octaves from 0 (or the end
+next to it) to the ends. A unit counts once, in parts by the share of its values in each cell. So the number of units above
+a candidate has sensitivity 1. Few units are best above it: they lose to clipping what noise in each group gains by a larger
+bound. The scores are those of `LimitSearch`, and each end of each column is one choice. The question then runs at these
+bounds. Adaptive composition lets a later stage depend on earlier choices: (F9) of docs/proofs/filters.md.
+All of this is for the error: the guarantee is promised, a good choice is not.
 
 **Scalar answers** stand in conditions. `WHERE balance > (SELECT AVG(balance) FROM accounts)` compares rows with a number
 over many people. That number is a question of its own, and its noisy answer is a literal in the condition. A literal
 changes no sensitivity, so limits, noise and price are those planned before it was known.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
 from fractions import Fraction
 from math import ceil, floor, isfinite, sqrt
 from types import MappingProxyType
@@ -27,30 +23,39 @@ import numpy as np
 
 from neartwin.accounting.budgets import Budget
 from neartwin.errors import ParameterError, QueryError
-from neartwin.exact import FloatArray, Number
+from neartwin.exact import Number, WholeNumbers
 from neartwin.losses import Composition, compose
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip
 from neartwin.noise import Source
 from neartwin.planning.allocation import NO_DELTA, share_of, split_budget, total_of
 from neartwin.planning.digests import limits_record
-from neartwin.planning.explain import Explained
-from neartwin.planning.groups import GroupPlan, plan_groups
-from neartwin.planning.limit_choice import GROUPS, plan_within, price_of
+from neartwin.planning.explain import Explained, nodes
+from neartwin.planning.groups import GroupPlan, Split, plan_groups
+from neartwin.planning.limit_choice import (
+    GROUPS,
+    GROWTH,
+    PARTS,
+    LimitSearch,
+    expected_groups,
+    plan_within,
+    price_of,
+    selection,
+)
 from neartwin.planning.limits import Limits
-from neartwin.planning.plan import Choice, FirstStage, Plan, QueryPlan
-from neartwin.planning.stage import Engine, RowCounts
+from neartwin.planning.plan import Choice, FirstStage, QueryPlan
+from neartwin.planning.stage import SALT_BITS, Engine, RowCounts, Stage
 from neartwin.queries.query import NOTHING, Query, Rows, TopK
-from neartwin.statistics import count, histogram
-from neartwin.statistics.base import Estimate, Statistic
+from neartwin.statistics import histogram
+from neartwin.statistics.base import Statistic
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.ranges import as_value
 from neartwin.tables.table import Bounds, RowUnit, Table
 from neartwin.tables.types import NUMERIC, ColumnType, of_code
 
-_OCTAVES = 12
-# The probability that no cell is noise alone. One empty cell far out would stand for large values, and spoil the choice.
-SURE = 0.9999
-_MOST_ROWS = 256  # the most rows of a unit in the count of all rows
+_OCTAVES = 15  # below the 16 doublings that scores tell apart
+_TYPICAL = 4  # most units have such a part of the rows that a limit leaves
 _ASKED = NUMERIC | {ColumnType.DATE}  # types of scalar answers
 _SCALARS = Fraction(1, 5)  # of the spend for scalar answers: a number over all rows is less noisy than those of groups
 
@@ -62,67 +67,132 @@ class _Range:
     Attributes:
         column: The column, or its expression.
         limits: Its declared bounds.
-        edges: The candidates for bounds.
-        noise: The mean absolute noise of a group's total, for values up to 1.
-        centred: Whether values are counted around the middle of their bounds.
+        split: The exact question: units by the share of their values in each cell between candidates.
+        searches: The choice of each end that has several candidates, "low" or "high", and these, from near 0 on.
     """
 
     column: str
     limits: Bounds
-    edges: tuple[Fraction, ...]
-    noise: float
-    centred: bool
+    split: Split
+    searches: Mapping[str, tuple[LimitSearch, tuple[Fraction, ...]]]
 
-    def best(self, units: FloatArray, rows: float) -> Bounds:
-        """Bounds with the least expected error of a group's total; the declared ones where nobody is seen.
+    def chosen(self, cells: WholeNumbers, source: Source) -> Bounds:
+        """Bounds that few units have values beyond.
 
         Args:
-            units: Units by cell between the edges.
-            rows: The rows of a group.
+            cells: (cells,) exact units by cell, in the parts of the question.
+            source: The source of randomness.
         """
-        if not units.sum() > 0:
-            return self.limits
-        edges = np.array([float(edge) for edge in self.edges])
-        middles, share = (edges[:-1] + edges[1:]) / 2, units / units.sum()
-        near = min(max(0.0, edges[0]), edges[-1])
-        best = (float("inf"), 0, len(edges) - 1)
-        for i in np.flatnonzero(edges <= near).tolist():
-            for j in np.flatnonzero(edges > max(near, edges[i])).tolist():
-                largest = (edges[j] - edges[i]) / 2 if self.centred else max(abs(edges[i]), abs(edges[j]))
-                lost = float(share @ np.maximum(np.maximum(middles - edges[j], edges[i] - middles), 0.0))
-                best = min(best, (self.noise * largest + rows * lost, i, j))
-        return Bounds(self.edges[best[1]], self.edges[best[2]], self.limits.step)
+        found = {
+            end: values[search.mechanism.choose(self.scores(end, cells), source=source)]
+            for end, (search, values) in self.searches.items()
+        }
+        return replace(self.limits, **found)
+
+    def scores(self, end: str, cells: WholeNumbers) -> WholeNumbers:
+        """The scores of the candidates for an end.
+
+        Args:
+            end: "low" or "high".
+            cells: As for `chosen`.
+
+        Returns:
+            (candidates,) scores.
+        """
+        search, values = self.searches[end]
+        beyond = np.cumsum(cells[:: -1 if end == "high" else 1].astype(object)) * PARTS // self.split.stage.split_parts
+        return search.scores_above([0, *beyond][len(values) - 1 :: -1], beyond[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenRanges(Choice):
-    """The chosen clip bounds of values.
+class Ranging(FirstStage):
+    """A first stage that chooses clip bounds of values.
 
     Attributes:
-        bounds: The bounds, by column and declared bounds.
+        ranges: The ranges to choose.
+        groups: The expected number of groups.
     """
 
-    bounds: Mapping[tuple[str, Bounds], Bounds]
+    ranges: tuple[_Range, ...]
+    groups: int
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """The notes about the choice, a sentence for each column."""
-        return tuple(
-            f"Chosen privately: {column} clipped to [{float(bounds.low):g}, {float(bounds.high):g}], within {limits}, from "
-            "noisy counts of one value a unit."
-            for (column, limits), bounds in self.bounds.items()
+    def stages(self) -> tuple[Stage, ...]:
+        """The exact questions: one for each column."""
+        return tuple(one.split.stage for one in self.ranges)
+
+    def record(self, plan: QueryPlan) -> dict[str, object]:
+        """The choices, the limits, the importance, and the sums whose bounds stay."""
+        table, asked = plan.query.table, plan.query.aggregates.items()
+        unclipped = sorted(name for name, one in asked if one.clip is None and one.summed_value(table) is not None)
+        searches = [[part.record for part, _ in one.searches.values()] for one in self.ranges]
+        limits = limits_record(self.limits, self.importance)
+        return {"ranging": [*searches, self.groups, limits, *([unclipped] if unclipped else [])]}
+
+    def losses(self) -> Composition:
+        """The privacy loss of all choices."""
+        return compose([mechanism.losses() for _, mechanism in self.mechanisms()])
+
+    def mechanisms(self) -> Iterator[tuple[str, PermuteAndFlip | ExponentialMechanism]]:
+        """The selection of each bound."""
+        yield from (
+            (f"choice of {part.name}", part.mechanism) for one in self.ranges for part, _ in one.searches.values()
         )
+
+    def origin(self, plan: QueryPlan, bound: str) -> str | None:
+        """The origin of clip bounds that this stage chooses."""
+        clip = getattr(plan.query.aggregates.get(bound.partition(": ")[0]), "clip", None)
+        return clip and "chosen by a private first stage that was paid for, within the declared bounds"
+
+    def explanation(self, plan: QueryPlan) -> Explained:
+        """The choices."""
+        lines = [
+            f"{name}: one unit moves each score by at most 1; epsilon {float(one.epsilon):.3g}"
+            for name, one in self.mechanisms()
+        ]
+        lines.append(f"the question then spends {self.rest}; the plan below is the worst case, at the widest bounds")
+        return Explained("first choose clip bounds of values privately", nodes(*lines))
+
+    def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
+        """Choose the bounds, and plan the question within them."""
+        narrow = {}
+        for one in self.ranges:
+            answer = engine.aggregate(one.split.stage, salt=source.bits(SALT_BITS))
+            narrow[one.column, one.limits] = one.chosen(one.split.leaves([()], answer)[0], source)
+        return self.chosen(plan, narrow)
+
+    def chosen(self, plan: QueryPlan, bounds: Mapping[tuple[str, Bounds], Bounds]) -> Choice:
+        """The plan at these bounds.
+
+        Args:
+            plan: The plan at the widest bounds.
+            bounds: The bounds, by column and declared bounds.
+        """
+        asked = dict(plan.query.aggregates)
+        for name, one in asked.items():
+            if one.clip is not None and (value := one.summed_value(plan.query.table)) is not None:
+                asked[name] = one.within(bounds[value.column, value.bounds])
+        query = replace(plan.query, aggregates=MappingProxyType(asked))
+        question = plan_within(query, spend=self.rest, limits=self.limits, importance=self.importance)
+        question = replace(question, price=plan.price, together=plan.together)
+        said = (
+            f"Chosen privately: {column} clipped to [{float(one.low):g}, {float(one.high):g}], within {limits}."
+            for (column, limits), one in bounds.items()
+        )
+        return Choice(before=plan, plan=question, sentences=tuple(said))
 
 
 @dataclass(frozen=True, slots=True)
-class _Pilots(FirstStage):
-    """First stages that are plans.
+class ScalarAnswers(FirstStage):
+    """Questions whose numbers stand in conditions, in their order.
 
     Attributes:
         plans: The plans.
+        plan_of: The planner.
     """
 
     plans: tuple[QueryPlan, ...]
+    plan_of: Callable[..., Any]
 
     def losses(self) -> Composition:
         """The privacy loss of all these plans."""
@@ -133,120 +203,6 @@ class _Pilots(FirstStage):
         for one in self.plans:
             parts = (*one.mechanisms(), *(part for stage in one.first_stages for part in stage.mechanisms()))
             yield from ((f"first stage: {name}", mechanism) for name, mechanism in parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Ranging(_Pilots):
-    """First stages that choose clip bounds of values.
-
-    Attributes:
-        plans: The plans: the count of all rows, and a histogram for each range.
-        ranges: The ranges to choose.
-        groups: The expected number of groups.
-    """
-
-    plans: tuple[GroupPlan, ...]
-    ranges: tuple[_Range, ...]
-    groups: int
-
-    def record(self, plan: QueryPlan) -> dict[str, object]:
-        """The digests of these plans, the limits, the importance, and the sums whose bounds stay."""
-        table = plan.query.table
-        unclipped = sorted(
-            name
-            for name, statistic in plan.query.aggregates.items()
-            if statistic.clip is None and statistic.summed_value(table) is not None
-        )
-        limits = limits_record(self.limits, self.importance)
-        form = [*(one.digest for one in self.plans), self.groups, limits]
-        return {"ranging": [*form, *([unclipped] if unclipped else [])]}
-
-    def origin(self, plan: QueryPlan, bound: str) -> str | None:
-        """The origin of clip bounds that this stage chooses."""
-        statistic = plan.query.aggregates.get(bound.partition(": ")[0])
-        if statistic is None or statistic.clip is None:
-            return None
-        return "chosen by private first stages that were paid for, within the declared bounds"
-
-    def explanation(self, plan: QueryPlan) -> Explained:
-        """These plans, with their measures."""
-        plans = (
-            Explained(
-                f"{next(iter(one.query.aggregates.values()))}: {one.price}",
-                tuple(map(one.explain_measure, one.measures)),
-            )
-            for one in self.plans
-        )
-        rest = Explained(
-            f"the question then spends {self.rest}; the plan below is the worst case, at the widest bounds"
-        )
-        return Explained("first choose clip bounds of values, from noisy counts of one value a unit", (*plans, rest))
-
-    def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
-        """Choose the plan at the bounds that noisy answers suggest."""
-        return self.chosen(plan, [one.answer(engine, source).columns[0].values for one in self.plans])
-
-    def chosen(self, plan: QueryPlan, answers: Sequence[Sequence[float]]) -> ChosenRanges:
-        """Choose the plan from noisy answers.
-
-        Args:
-            plan: The plan at the widest bounds.
-            answers: The number of rows, and then units by cell for each range.
-
-        Returns:
-            The chosen bounds.
-        """
-        rows, narrow = float(answers[0][0]), {}
-        for one, part, bins in zip(self.ranges, self.plans[1:], answers[1:], strict=True):
-            units = _seen(part, np.asarray(bins, dtype=float))
-            narrow[one.column, one.limits] = one.best(units, max(rows, float(units.sum())) / self.groups)
-        query = plan.query
-        aggregates = {name: _narrowed(query, part, narrow) for name, part in query.aggregates.items()}
-        question = plan_within(
-            replace(query, aggregates=MappingProxyType(aggregates)),
-            spend=self.rest,
-            limits=self.limits,
-            importance=self.importance,
-        )
-        question = replace(question, price=plan.price, together=plan.together)
-        return ChosenRanges(before=plan, plan=question, bounds=narrow)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenAnswers(Choice):
-    """The noisy numbers that stand in conditions.
-
-    Attributes:
-        stage: The questions.
-        numbers: The noisy numbers, or dates.
-        answered: The plan of each at its chosen limits, what these took, and the noisy answer.
-    """
-
-    stage: "ScalarAnswers"
-    numbers: tuple[float | str | date, ...]
-    answered: Sequence[tuple[Plan, Mapping[str, Any] | None, Estimate]]
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The numbers in words, what limits took from them, and which lie at a clip bound."""
-        shown = (f"{one:.9g}" if isinstance(one, float) else one for one in self.numbers)
-        found = (f"{what}, is {number}" for what, number in zip(self.stage.asked, shown, strict=True))
-        said = [f"Asked first: {'; '.join(found)}."]
-        for i, (plan, lost, answer) in enumerate(self.answered, 1):
-            said += [] if lost is None else [f"For ${i}: {lost['says']}"]
-            said += plan.notes_of_values([answer])
-        return tuple(said)
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarAnswers(_Pilots):
-    """Questions whose numbers stand in conditions, in their order.
-
-    Attributes:
-        plan_of: The planner.
-    """
-
-    plan_of: Callable[..., Any]
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -300,9 +256,14 @@ class ScalarAnswers(_Pilots):
         if compared:
             question = planned(tuple(replace(one, term=one.term.answered(numbers)) for one in rows.conditions))
         shown = tuple((one.kind, one.values[0], one.lower[0], one.upper[0]) for one in answers)
-        return GivenAnswers(
-            before=plan, plan=question, stage=self, numbers=numbers, answered=answered, asked_first=shown, later=later
-        )
+        values = (f"{one:.9g}" if isinstance(one, float) else one for one in numbers)
+        found = (f"{what}, is {number}" for what, number in zip(self.asked, values, strict=True))
+        said = [f"Asked first: {'; '.join(found)}."]
+        for i, (own, lost, answer) in enumerate(answered, 1):
+            said += [] if lost is None else [f"For ${i}: {lost['says']}"]
+            said += own.notes_of_values([answer])
+        parts = tuple(own for own, *_ in answered)
+        return Choice(before=plan, plan=question, sentences=tuple(said), asked_first=shown, answered=parts, later=later)
 
 
 def _rows_of(plan: Any) -> int:
@@ -402,37 +363,49 @@ def ranged_plan(
         The plan.
 
     Raises:
-        QueryError: The expected number of unknown groups is missing, or the question is for margins or a workload.
+        QueryError: The question is for margins or a workload.
     """
     if query.groups.margins or query.groups.linear_workload is not None:
         raise QueryError("private_range(): this question has no clip bounds to choose")
-    groups = clip.groups if query.groups.keys is None else len(query.groups.keys)
-    if groups is None:
-        raise QueryError(
-            "private_range(groups=...) is missing: give the approximate number of groups in the release; the plan weighs the "
-            "loss from clipping against noise group by group"
-        )
+    groups = expected_groups(query, [clip])
     first, rest = split_budget(spend, clip.share)
     # a plan of groups: there are no margins and no workload
     worst = cast("GroupPlan", plan_within(query, spend=rest, limits=limits, importance=importance))
-    ranges = _ranges(worst)
-    rows = query.groups.rows
-    histograms = (_histogram(query, one.column, one.limits, one.edges) for one in ranges)
-    questions = [rows.agg(n=count()), *(rows.agg(shape=one) for one in histograms)]
-    plans: list[GroupPlan] = []
-    for left, question in zip(range(len(questions), 0, -1), questions, strict=True):
-        part, first = split_budget(first, Fraction(1, left)) if left > 1 else (first, first)
-        cap = Limits()
-        if not isinstance(query.table.unit, RowUnit):
-            cap = Limits(max_rows_per_group=1 if plans else min(_MOST_ROWS, worst.bounding.total_rows))
-        plans.append(plan_groups(question, spend=part, limits=cap))
-    ranging = Ranging(plans=tuple(plans), ranges=ranges, groups=groups, rest=rest, limits=limits, importance=importance)
+    own, found = worst.bounding, _ranges(worst)
+    rows = float(own.rows or own.max_rows_per_group) if own.norm is None else float(own.norm) * groups**0.25
+    ends = sum(len(_candidates(limits)) for _, limits in found)
+    part = share_of(first, Fraction(1, max(ends, 1)), delta=NO_DELTA)
+    ranges = tuple(_range(query, key, groups * size / max(rows / _TYPICAL, 1.0), part) for key, size in found.items())
+    ranging = Ranging(ranges=ranges, groups=groups, rest=rest, limits=limits, importance=importance)
     return replace(worst, spend=spend, price=price_of(spend, query), first_stages=(ranging, *worst.first_stages))
 
 
-def _ranges(plan: GroupPlan) -> tuple[_Range, ...]:
-    """The columns whose bounds are chosen, each once. The noise is the largest over the statistics of a column."""
-    sizes: dict[tuple[str, Bounds], list[tuple[float, bool]]] = {}
+def _range(query: Query, key: tuple[str, Bounds], few: float, spend: Budget) -> _Range:
+    """The choice of a column's bounds. few: the units beyond a bound that are as bad as noise that grows with it."""
+    (column, limits), joins = key, query.table.neighbours is Neighbours.ADD_REMOVE
+    ends = _candidates(limits)
+    edges = sorted({min(max(Fraction(0), limits.low), limits.high), limits.low, limits.high}.union(*ends.values()))
+    question = query.groups.rows.agg(shape=_histogram(query, column, limits, tuple(edges)))
+    cap = Limits() if isinstance(query.table.unit, RowUnit) else Limits(max_rows_per_group=1)
+    (split,) = plan_groups(question, spend=spend, limits=cap).splits.values()
+    mechanism, least = selection(spend, monotone=joins), min(map(abs, edges))
+    searches = {
+        end: LimitSearch(
+            name=f"{end} of {column}",
+            stages=(split.stage,),
+            candidates=tuple(max(abs(value), least) / max(abs(values[0]), least) for value in values),
+            mechanism=mechanism,
+            growth=GROWTH * few,
+            capped=joins,
+        )
+        for end, values in ends.items()
+    }
+    return _Range(column, limits, split, {end: (searches[end], ends[end]) for end in ends})
+
+
+def _ranges(plan: GroupPlan) -> dict[tuple[str, Bounds], float]:
+    """The columns whose bounds are chosen, with the mean absolute noise of a group's total for values up to 1."""
+    sizes = dict[tuple[str, Bounds], float]()
     for one in plan.query.aggregates.values():
         value, column = one.summed_value(plan.query.table), one.total_column(plan.context)
         if value is None or column is None or one.clip is None:
@@ -441,24 +414,24 @@ def _ranges(plan: GroupPlan) -> tuple[_Range, ...]:
         shared = measure.row > 0  # two noises beside one, and half the span is the largest value
         size = measure.mechanism.mean_size * sqrt(1 + shared) / measure.parts
         size *= (measure.row or 1) / max(abs(column.low), abs(column.high))
-        sizes.setdefault((value.column, value.bounds), []).append((size, shared or column.centre != 0))
-    return tuple(_Range(column, bounds, _edges(bounds), *max(noises)) for (column, bounds), noises in sizes.items())
+        sizes[value.column, value.bounds] = max(size, sizes.get((value.column, value.bounds), 0.0))
+    return sizes
 
 
-def _edges(limits: Bounds) -> tuple[Fraction, ...]:
-    """Half octaves from the limits towards 0, or towards the limit next to it; whole steps.
+def _candidates(limits: Bounds) -> dict[str, tuple[Fraction, ...]]:
+    """For each end that has several, whole steps in half octaves from 0 on, or from the end next to it.
 
     >>> from neartwin.tables.table import bounds
-    >>> [float(edge) for edge in _edges(bounds(-1, 8, "1"))]
-    [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0]
+    >>> {end: [int(one) for one in found] for end, found in _candidates(bounds(-1, 8, "1")).items()}
+    {'high': [1, 2, 3, 4, 6, 8]}
     """
-    near = min(max(Fraction(0), limits.low), limits.high)
+    near, found = min(max(Fraction(0), limits.low), limits.high), dict[str, tuple[Fraction, ...]]()
     sizes = [Fraction(part, 4) / 2**octave for octave in range(_OCTAVES) for part in (4, 3)]
-    edges = {limits.low, limits.high, limits.step * round(near / limits.step)}
-    for size in sizes:
-        edges.add(limits.step * ceil((near + (limits.high - near) * size) / limits.step))
-        edges.add(limits.step * floor((near + (limits.low - near) * size) / limits.step))
-    return tuple(sorted(edges))
+    for end, to, whole in ("high", limits.high, ceil), ("low", limits.low, floor):
+        ends = {to, *(limits.step * whole((near + (to - near) * size) / limits.step) for size in sizes)} - {near}
+        if len(ends) > 1:
+            found[end] = tuple(sorted(ends, key=lambda one: abs(one - near)))
+    return found
 
 
 def _histogram(query: Query, column: str, limits: Bounds, edges: tuple[Fraction, ...]) -> Statistic:
@@ -470,16 +443,3 @@ def _histogram(query: Query, column: str, limits: Bounds, edges: tuple[Fraction,
     if isinstance(ends, tuple) and low <= ends[0] and ends[1] <= high:
         return histogram(text, edges)  # clipped already; every edge repeats the value, so a second clip would be long
     return histogram(f"clip({text}, {low!r}, {high!r})", edges)
-
-
-def _narrowed(query: Query, aggregate: Statistic, narrow: Mapping[tuple[str, Bounds], Bounds]) -> Statistic:
-    value = aggregate.summed_value(query.table)
-    if value is None or aggregate.clip is None:
-        return aggregate
-    return aggregate.within(narrow[value.column, value.bounds])
-
-
-def _seen(plan: GroupPlan, bins: FloatArray) -> FloatArray:
-    """Units by cell; counts within the noise are 0."""
-    (measure,) = plan.measures.values()
-    return np.where(bins > measure.mechanism.half_width(SURE, len(bins)) / measure.parts, bins, 0.0)

@@ -572,25 +572,24 @@ class QueryPlan(Plan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice(ABC):
+class Choice:
     """The choice of a first stage.
 
     Attributes:
         before: The plan before the choice.
         plan: The plan at the chosen bounds.
+        sentences: The notes about the choice.
         asked_first: The numbers of questions that were asked first: the type, the value and the bar of each.
+        answered: The plans of these questions within their own limits.
         later: The choices that were made after it, and that its plan has already.
     """
 
     before: QueryPlan
     plan: QueryPlan
+    sentences: tuple[str, ...]
     asked_first: tuple[tuple[ColumnType, float, float | None, float | None], ...] = ()
+    answered: "tuple[Plan, ...]" = ()
     later: "tuple[Choice, ...]" = ()
-
-    @property
-    @abstractmethod
-    def sentences(self) -> tuple[str, ...]:
-        """The notes about the choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

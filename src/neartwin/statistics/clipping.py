@@ -16,7 +16,7 @@ class PrivateRange:
 
     Attributes:
         share: The share of the spend.
-        groups: The expected number of groups; None if the question names its groups.
+        groups: The expected number of unknown groups; None for the plan's own.
     """
 
     share: Fraction
@@ -27,15 +27,15 @@ class PrivateRange:
         return {"share": str(self.share), "groups": self.groups}
 
 
-def private_range(share: Number = "1/10", *, groups: int | None = None) -> PrivateRange:
+def private_range(share: Number = "1/5", *, groups: int | None = None) -> PrivateRange:
     """Let a plan choose clip bounds within the declared ones privately, by spending a share of its budget.
 
-    First stages count rows, and values of every such column, in half octaves, with noise. The plan takes the bounds
-    with the least expected error from clipping and noise together. Declared or given bounds are the ends of the search.
+    A first stage weighs the units with values above each half octave against the noise that it needs. It chooses one with
+    noise of its own, as limits are chosen. Declared or given bounds are the ends of the search.
 
     Args:
         share: The share of the whole spend, for all columns together.
-        groups: The approximate number of groups in the release; required if groups are unknown. A wrong guess makes the
+        groups: About how many groups you expect in the release, if they are unknown. Default 16. A wrong guess makes the
             bounds less good, never less private.
 
     Returns:
@@ -44,8 +44,8 @@ def private_range(share: Number = "1/10", *, groups: int | None = None) -> Priva
     Raises:
         ParameterError: An argument is out of its range.
 
-    >>> private_range("1/5").share
-    Fraction(1, 5)
+    >>> private_range("1/10").share
+    Fraction(1, 10)
     """
     part = check_share(share)
     if groups is not None:
@@ -71,7 +71,7 @@ def read_range(form: Any) -> PrivateRange | None:
     if form is None or isinstance(form, PrivateRange):
         return form
     if isinstance(form, Mapping) and set(form) <= {"share", "groups"}:
-        return private_range(form.get("share", "1/10"), groups=form.get("groups"))
+        return private_range(form.get("share", "1/5"), groups=form.get("groups"))
     if not isinstance(form, str):
         raise ParameterError("private_range", form, "must be a share such as 1/10, or have share and groups")
     share, comma, groups = (part.strip() for part in form.partition(","))

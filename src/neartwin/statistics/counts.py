@@ -634,7 +634,7 @@ class _Totalled(OneColumn):
         """This statistic within other bounds, widened to hold the value of missing ones."""
         if self.fill is not None:
             bounds = replace(bounds, low=min(bounds.low, self.fill), high=max(bounds.high, self.fill))
-        return replace(self, bounds=bounds, step=None, clip=None)
+        return replace(self, bounds=bounds, step=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class PrivateRange(RequestModel):
         groups: The expected number of groups.
     """
 
-    share: Written | StrictFloat = "1/10"
+    share: Written | StrictFloat = "1/5"
     groups: Whole | None = None
 
 
