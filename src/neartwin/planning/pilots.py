@@ -372,7 +372,7 @@ def ranged_plan(
     # a plan of groups: there are no margins and no workload
     worst = cast("GroupPlan", plan_within(query, spend=rest, limits=limits, importance=importance))
     own, found = worst.bounding, _ranges(worst)
-    rows = float(own.rows or own.max_rows_per_group) if own.norm is None else float(own.norm) * groups**0.25
+    rows = float(own.total_rows) if own.norm is None else float(own.norm) * groups**0.25
     ends = sum(len(_candidates(limits)) for _, limits in found)
     part = share_of(first, Fraction(1, max(ends, 1)), delta=NO_DELTA)
     ranges = tuple(_range(query, key, groups * size / max(rows / _TYPICAL, 1.0), part) for key, size in found.items())
